@@ -1,0 +1,34 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test lint bench
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo    every metric on four rooms: a table, and a figure in out/demo'
+	@echo 'make test    the whole test suite'
+	@echo 'make lint    style, types and layers'
+	@echo 'make bench   speed and memory against other ways to the same metrics'
+	@echo 'Each makes .venv first if need be; PYTHON=... chooses the interpreter (3.11 or newer).'
+
+demo: .venv/.installed
+	$(BIN)/mico demo
+
+test: .venv/.installed
+	$(BIN)/python -m pytest
+
+lint: .venv/.installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+bench: .venv/.installed
+	$(BIN)/python benchmarks/tabular.py
+
+.venv/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python 3.11 or newer is needed, as in: make PYTHON=python3.12 $(MAKECMDGOALS)' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,features]'
+	@touch $@

@@ -1,0 +1,174 @@
+"""Speed and memory of the exact metrics against other ways to them: each figure a ratio measured in one run.
+
+python benchmarks/tabular.py                      all on this machine
+python benchmarks/tabular.py --only factored      one part
+python benchmarks/tabular.py --only gpu           dense and factored on JAX's default device, against the CPU
+"""
+
+import argparse
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from mico.tabular import Chain, distance, factored_mico, garnet, problem
+from mico.tabular.metrics.mico import doubling
+
+
+def timed(work: Callable[[], Any], repeats: int = 1) -> tuple[Any, float]:
+    """The result, and the quickest of some runs."""
+    best = float("inf")
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = work()
+        best = min(best, time.perf_counter() - start)
+    return result, best
+
+
+def report(what: str, ours: float, theirs: float, note: str) -> None:
+    print(f"{what:<58} {ours:>9.3g} s {theirs:>9.3g} s {theirs / ours:>8.3g}×  {note}", flush=True)
+
+
+def lazy_cycle(size: int, discount: float) -> Chain:
+    """A chain that hardly mixes: stay or step on, so that no acceleration helps."""
+    step = 0.5 * (np.eye(size) + np.roll(np.eye(size), 1, axis=1))
+    return Chain(step, np.random.default_rng(0).random(size), discount)
+
+
+def dense() -> None:
+    """Doubling against SciPy's Lyapunov solver and the lifted linear system."""
+    tolerance = 1e-8
+    chains = {"Garnet": garnet(1000, 4, seed=0, discount=0.99).chain(), "lazy cycle": lazy_cycle(1000, 0.99)}
+    for name, chain in chains.items():
+        ours, quick = timed(lambda c=chain: distance("mico", c, tolerance=tolerance), repeats=3)
+        scaled, gap = np.sqrt(chain.discount) * chain.dense_transition(), chain.reward_gap()
+        other, slow = timed(lambda a=scaled, q=gap: scipy.linalg.solve_discrete_lyapunov(a, q), repeats=2)
+        note = f"differ by {np.abs(ours.value - other).max():.1e}, certified {ours.error:.1e}"
+        report(f"doubling / SciPy Lyapunov, {name} n=1000 γ=.99", quick, slow, note)
+    chain = garnet(60, 4, seed=0, discount=0.9).chain()
+    ours, quick = timed(lambda: distance("mico", chain, tolerance=tolerance), repeats=20)
+    matrix = np.kron(chain.dense_transition(), chain.dense_transition())
+    other, slow = timed(lambda: np.linalg.inv(np.eye(3600) - 0.9 * matrix) @ chain.reward_gap().ravel())
+    note = f"differ by {np.abs(ours.value.ravel() - other).max():.1e}"
+    report("doubling / inverse of the lifted system, Garnet n=60", quick, slow, note)
+
+
+def value_iteration(chain: Chain, tolerance: float) -> tuple[np.ndarray, int]:
+    """π-bisimulation by sweeps of `ot.emd2` on whole rows, until the last change proves the tolerance."""
+    import ot
+
+    rows, gap, discount = chain.dense_transition(), chain.reward_gap(), chain.discount
+    d, sweeps = np.zeros_like(gap), 0
+    while True:
+        new = np.zeros_like(d)
+        for x in range(len(rows)):
+            for y in range(x):
+                new[x, y] = new[y, x] = gap[x, y] + discount * ot.emd2(rows[x], rows[y], d)
+        change, d, sweeps = np.abs(new - d).max(), new, sweeps + 1
+        if discount / (1 - discount) * change <= tolerance:
+            return d, sweeps
+
+
+def transport() -> None:
+    """π-bisimulation by policy iteration on couplings against value iteration."""
+    distance("pi-bisimulation", garnet(5, 2, seed=0))  # POT takes seconds to import
+    for seed in (0, 1):
+        chain = garnet(50, 2, seed=seed, discount=0.9).chain()
+        ours, quick = timed(lambda c=chain: distance("pi-bisimulation", c, tolerance=1e-6), repeats=2)
+        (other, sweeps), slow = timed(lambda c=chain: value_iteration(c, 1e-6))
+        note = f"{ours.iterations} against {sweeps} sweeps, differ by {np.abs(ours.value - other).max():.1e}"
+        report(f"π-bisimulation / value iteration, Garnet(50, 2) seed {seed}", quick, slow, note)
+    for what, model in {
+        "π-bisimulation, Garnet(100, 2)": garnet(100, 2, seed=0, discount=0.9),
+        "π-bisimulation, 20×20 grid, γ=.9": problem("open-grid", height=20, width=20, discount=0.9).mdp,
+        "π-bisimulation, 20×20 grid, γ=.99": problem("open-grid", height=20, width=20, discount=0.99).mdp,
+    }.items():
+        ours, quick = timed(lambda m=model: distance("pi-bisimulation", m, tolerance=1e-6))
+        print(f"{what:<58} {quick:>9.3g} s   {ours.iterations} sweeps, certified {ours.error:.1e}", flush=True)
+
+
+def grid_chain(side: int, rewards: int) -> Chain:
+    """A random walk on a grid with 1 in the middle and, for three distinct rewards, -1 in a corner."""
+    walk = problem("open-grid", height=side, width=side, discount=0.99, dynamics="continuing").mdp.chain()
+    reward = np.zeros(side * side)
+    reward[side * side // 2 + side // 2] = 1.0
+    reward[0] = -1.0 if rewards == 3 else 0.0
+    return Chain(walk.transition, reward, 0.99)
+
+
+def factored_once(side: int, rewards: int, backend: str) -> None:
+    """One factored solution, in a process of its own so that its memory is its own."""
+    chain = grid_chain(side, rewards)
+    solution, seconds = timed(
+        lambda: factored_mico(chain, tolerance=1e-6, backend=backend), repeats=1 + (backend == "jax")
+    )
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(
+        f"factored, {side}×{side} grid, {rewards} rewards, {backend:<38} {seconds:>9.3g} s   {memory:.2f} GiB, "
+        f"rank {solution.rank}, {solution.products} products, certified {solution.error:.1e}",
+        flush=True,
+    )
+
+
+def factored() -> None:
+    """The factored form from 10⁴ to 10⁶ states."""
+    for rewards in (2, 3):
+        for side in (100, 316, 1000):
+            subprocess.run([sys.executable, __file__, "--factored-once", str(side), str(rewards), "numpy"], check=True)
+
+
+def dense_on_device(size: int) -> None:
+    """Doubling on JAX's default device, in float64, against NumPy on the same machine."""
+    import jax
+    import jax.numpy as jnp
+
+    print("device:", jax.devices()[0].device_kind, flush=True)
+    jax.config.update("jax_enable_x64", True)
+    rng = np.random.default_rng(0)
+    transition, reward = rng.random((size, size)), rng.random(size)
+    transition /= transition.sum(axis=1, keepdims=True)
+    gap = np.abs(reward[:, None] - reward)
+    on_device = jnp.asarray(transition), jnp.asarray(gap)
+    ours, quick = timed(lambda: jax.block_until_ready(doubling(*on_device, 0.99, tolerance=1e-6)), repeats=2)
+    print(f"dense MICo, n={size} float64, device alone: {quick:.3g} s, {ours.iterations} doublings", flush=True)
+    host, slow = timed(lambda: doubling(transition, gap, 0.99, tolerance=1e-6))
+    note = f"differ by {np.abs(np.asarray(ours.value) - host.value).max():.1e}, certified {ours.error:.1e}"
+    report(f"dense MICo, n={size} float64, device / CPU", quick, slow, note)
+
+
+def gpu() -> None:
+    dense_on_device(10_000)
+    for backend in ("jax", "numpy"):
+        factored_once(1000, 3, backend)
+
+
+PARTS: dict[str, Callable[[], None]] = {
+    "dense": dense,
+    "transport": transport,
+    "factored": factored,
+    "gpu": gpu,
+    "gpu-large": lambda: dense_on_device(20_000),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS, action="append")
+    parser.add_argument("--factored-once", nargs=3, metavar=("SIDE", "REWARDS", "BACKEND"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.factored_once:
+        side, rewards, backend = options.factored_once
+        return factored_once(int(side), int(rewards), backend)
+    print(f"{'':<58} {'ours':>11} {'other':>11} {'ratio':>9}")
+    for name in options.only or ("dense", "transport", "factored"):
+        PARTS[name]()
+    return None
+
+
+if __name__ == "__main__":
+    main()

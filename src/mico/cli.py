@@ -1,0 +1,74 @@
+"""The command line: a table of commands, each module imported only when its command is used."""
+
+import difflib
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mico import __doc__ as _summary
+from mico import __version__
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("mico.commands.demo", "all metrics on four rooms: a table and a figure, in seconds"),
+    "list": ("mico.commands.list", "the problems and metrics that have a name"),
+    "metric": ("mico.commands.metric", "one metric of one problem: matrix, figures and a summary"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command that the first argument names; bad input is one line on stderr and exit code 2."""
+    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if name in ("-h", "--help"):
+        sys.stdout.write(_help())
+    elif name in ("-V", "--version"):
+        sys.stdout.write(f"mico {__version__}\n")
+    elif name in COMMANDS:
+        _run(COMMANDS[name][0], rest)
+    else:
+        near = difflib.get_close_matches(name, COMMANDS, n=2) or COMMANDS
+        _stop(f"{name!r} is no command; near it: {', '.join(near)}", code=2)
+
+
+def _run(module: str, argv: list[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: _say(message)
+        try:
+            importlib.import_module(module).main(argv)
+        except KeyboardInterrupt:
+            _stop("interrupted", code=130)
+        except OSError as error:
+            _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
+        except ValueError as error:
+            _stop(error, code=2)
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {line}" for name, (_, line) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: mico COMMAND [OPTIONS]",
+            "",
+            str(_summary),
+            "",
+            *lines,
+            "",
+            "`mico COMMAND --help` explains a command, `mico --version` says which version this is.",
+            "",
+        ]
+    )
+
+
+def _say(message: object) -> None:
+    sys.stderr.write(f"mico: {' '.join(str(message).split())}\n")
+
+
+def _stop(message: object, *, code: int) -> NoReturn:
+    _say(message)
+    raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One file a figure: a Config, `run(config)` gives a DataFrame, `plot(frame)` the Figure."""

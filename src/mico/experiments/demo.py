@@ -1,0 +1,75 @@
+"""Every metric on one grid world: how it bounds differences of value, and how far each state is from the goal."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from mico.results import plots
+from mico.tabular import MDP, METRICS, distance, optimal_value, problem, wasserstein
+from mico.tabular.problems import Layout
+from mico.tabular.value_bound import value_bound
+
+_ACROSS = 3  # maps in one row of the figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """A grid world by its name, and its discount; the policy is the uniform one."""
+
+    problem: str = "four-rooms"
+    discount: float = 0.99
+    tolerance: float = 1e-8
+
+
+def run(config: Config, track: Callable[[Iterable[str]], Iterable[str]] = iter) -> pd.DataFrame:
+    r"""A line for each metric and each cell of the map, with the `distance` of that cell from the (first) goal.
+
+    Four columns are of the metric as a whole: its certified `error`, the share of pairs where it has `broken` the bound
+    $|\Delta V| \le d$ (on $V^\pi$; on $V^*$ if the metric is of the MDP alone), the mean gap $d - |\Delta V|$, seconds.
+    `track` may wrap the names of the metrics to show progress.
+    """
+    grid = problem(config.problem, discount=config.discount)
+    if grid.layout is None or not grid.layout.goals:
+        raise ValueError(f"problem must have a map with a goal, but {config.problem!r} has none")
+    wasserstein(np.ones(1), np.ones(1), np.zeros((1, 1)))  # loads the transport solver, which is no metric's time
+    parts = [_measured(name, grid.mdp, grid.layout, config.tolerance) for name in track(METRICS)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """One line a metric."""
+    return frame[["metric", "error", "broken", "mean_gap", "seconds"]].drop_duplicates(ignore_index=True)
+
+
+def plot(frame: pd.DataFrame) -> Figure:
+    """A map for each metric: the distance of every cell from the goal, which is starred."""
+    names = frame["metric"].unique()
+    down = -(-len(names) // _ACROSS)
+    figure = Figure(figsize=(3 * _ACROSS, 2.8 * down), layout="constrained")
+    for name, ax in zip(names, figure.subplots(down, _ACROSS, squeeze=False).flat):
+        cells = frame[frame["metric"] == name]
+        image = cells.pivot(index="row", columns="column", values="distance").to_numpy()
+        goals = cells[cells["cell"] == "goal"]
+        marks = dict.fromkeys(zip(goals["row"].tolist(), goals["column"].tolist()), "*")
+        plots.map_view(image, ax, label="d(goal, ·)", marks=marks)
+        ax.set_title(name)
+    return figure
+
+
+def _measured(name: str, mdp: MDP, layout: Layout, tolerance: float) -> pd.DataFrame:
+    start = time.perf_counter()
+    solution = distance(name, mdp, tolerance=tolerance)
+    seconds = time.perf_counter() - start
+    value = optimal_value(mdp) if METRICS[name].on == "mdp" else mdp.chain("uniform").value()
+    bound = value_bound(solution.value, value, error=solution.error)
+    row, column = (axis.ravel() for axis in np.indices(layout.cells.shape))
+    state = layout.cells.ravel()
+    cell = np.select([state < 0, np.isin(state, layout.goals)], ["wall", "goal"], "free")
+    distances = layout.paint(solution.value[layout.goals[0]]).ravel()
+    of_cells = {"row": row, "column": column, "state": state, "cell": cell, "distance": distances}
+    of_metric = {"error": solution.error, **bound._asdict(), "seconds": seconds}
+    return pd.DataFrame({"metric": name} | of_cells | of_metric)

@@ -1,0 +1,147 @@
+"""Which axioms a matrix of distances obeys, how badly it breaks the others, and where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from mico.tabular.validation import check_finite, numbers
+
+Distances = Float[np.ndarray, "S S"]
+Worst = tuple[float, tuple[int, ...]]
+
+
+class Axiom(NamedTuple):
+    """An inequality `left <= right` (or `left < right`) for all states, and where left − right is largest."""
+
+    formula: str
+    relation: Literal["<=", "<"]
+    worst: Callable[[Distances], Worst]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """The largest left − right of an axiom: at most 0 where it holds exactly; `states` are its x, y (and z)."""
+
+    excess: float
+    states: tuple[int, ...]
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every axiom's worst case, and the kinds of distance that follow."""
+
+    axioms: dict[str, Violation]
+    tolerance: float
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(kind for kind, names in KINDS.items() if all(self.axioms[name].holds for name in names))
+
+    @property
+    def is_metric(self) -> bool:
+        return "metric" in self.kinds
+
+    @property
+    def is_pseudometric(self) -> bool:
+        return "pseudometric" in self.kinds
+
+    @property
+    def is_partial_metric(self) -> bool:
+        return "partial-metric" in self.kinds
+
+    @property
+    def is_diffuse_metric(self) -> bool:
+        return "diffuse-metric" in self.kinds
+
+    def __str__(self) -> str:
+        lines = [f"kinds: {', '.join(self.kinds) or 'none'} (tolerance {self.tolerance:g})"]
+        for name, violation in self.axioms.items():
+            verdict = "holds" if violation.holds else "fails"
+            where = ", ".join(f"{letter}={state}" for letter, state in zip("xyz", violation.states)) or "no pair"
+            lines.append(f"{verdict}  {name}: {AXIOMS[name].formula}; worst {violation.excess:+.3g} at {where}")
+        return "\n".join(lines)
+
+
+def check(d: Any, tolerance: float = 1e-9) -> Report:
+    """All of AXIOMS on d [S, S]: `<=` holds up to an excess of `tolerance`, `<` needs one below −`tolerance`."""
+    matrix = checked_distances(d)
+    if not 0 <= tolerance < np.inf:
+        raise ValueError(f"tolerance must be finite and not negative, but is {tolerance}")
+    found = {}
+    for name, axiom in AXIOMS.items():
+        excess, states = axiom.worst(matrix)
+        holds = excess < -tolerance if axiom.relation == "<" else excess <= tolerance
+        found[name] = Violation(excess, states, bool(holds))
+    return Report(found, tolerance)
+
+
+def checked_distances(d: Any) -> Distances:
+    """A fresh, finite, square and non-empty matrix of what the caller gave."""
+    matrix = numbers("d", d)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"d must have shape [S, S], but has {list(matrix.shape)}")
+    if matrix.size == 0:
+        raise ValueError("d is empty: distances need at least one state")
+    check_finite("d", matrix)
+    return matrix
+
+
+def _largest(excess: Distances) -> Worst:
+    x, y = np.unravel_index(excess.argmax(), excess.shape)
+    return float(excess[x, y]), (int(x), int(y))
+
+
+def _largest_off_diagonal(excess: Distances) -> Worst:
+    """With a single state there is no pair, and so nothing to break."""
+    if len(excess) == 1:
+        return -np.inf, ()
+    return _largest(np.where(np.eye(len(excess), dtype=bool), -np.inf, excess))
+
+
+def _self_distance(d: Distances) -> Worst:
+    sizes = np.abs(np.diag(d))
+    return float(sizes.max()), (int(sizes.argmax()),)
+
+
+def _separation(d: Distances) -> Worst:
+    """Minus the range of d(x,x), d(y,y), d(x,y): zero where all three agree."""
+    own = np.diag(d)
+    high = np.maximum(np.maximum(own[:, None], own[None, :]), d)
+    low = np.minimum(np.minimum(own[:, None], own[None, :]), d)
+    return _largest_off_diagonal(low - high)
+
+
+def _triangle(d: Distances, refund: Float[np.ndarray, " S"]) -> Worst:
+    r"""$\max_{x,y,z} d(x,y) - (d(x,z) + d(z,y) - \mathrm{refund}(z))$, with $O(S^2)$ memory."""
+    detour, candidate = np.full_like(d, np.inf), np.empty_like(d)
+    for z in range(len(d)):
+        np.add(d[:, z, None] - refund[z], d[z], out=candidate)
+        np.minimum(detour, candidate, out=detour)
+    excess, (x, y) = _largest(d - detour)
+    return excess, (x, y, int(np.argmin(d[x] - refund + d[:, y])))
+
+
+# The paper writes d(y,z) for d(z,y). Every kind asks for symmetry, so they agree; but this way a lack of symmetry does
+# not count as a broken triangle too.
+AXIOMS: dict[str, Axiom] = {
+    "non-negativity": Axiom("0 <= d(x,y)", "<=", lambda d: _largest(0 - d)),
+    "symmetry": Axiom("|d(x,y) - d(y,x)| <= 0", "<=", lambda d: _largest(np.abs(d - d.T))),
+    "zero-self-distance": Axiom("|d(x,x)| <= 0", "<=", _self_distance),
+    "identity-of-indiscernibles": Axiom("0 < |d(x,y)| unless x=y", "<", lambda d: _largest_off_diagonal(0 - np.abs(d))),
+    "triangle": Axiom("d(x,y) <= d(x,z) + d(z,y)", "<=", lambda d: _triangle(d, np.zeros(len(d)))),
+    "small-self-distance": Axiom("d(x,x) <= d(x,y)", "<=", lambda d: _largest(np.diag(d)[:, None] - d)),
+    "modified-triangle": Axiom("d(x,y) <= d(x,z) + d(z,y) - d(z,z)", "<=", lambda d: _triangle(d, np.diag(d))),
+    "separation": Axiom("0 < range of d(x,x), d(y,y), d(x,y) unless x=y", "<", _separation),
+}
+
+# The partial metric is the paper's, whose values may be negative; Matthews' own asks for non-negativity as well.
+KINDS: dict[str, tuple[str, ...]] = {
+    "metric": ("non-negativity", "symmetry", "zero-self-distance", "identity-of-indiscernibles", "triangle"),
+    "pseudometric": ("non-negativity", "symmetry", "zero-self-distance", "triangle"),
+    "partial-metric": ("separation", "small-self-distance", "symmetry", "modified-triangle"),
+    "diffuse-metric": ("non-negativity", "symmetry", "triangle"),
+}

@@ -1,0 +1,182 @@
+"""Finite MDPs and Markov chains: one layout, validated once, read-only afterwards."""
+
+from typing import Any, Literal, final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float
+from scipy.sparse.linalg import gmres, splu
+
+from mico.tabular import outcomes as _outcomes
+from mico.tabular.outcomes import Outcomes, RewardLaw
+from mico.tabular.validation import (
+    Matrix,
+    checked_discount,
+    checked_kernel,
+    checked_policy,
+    checked_reward,
+    checked_rows,
+    is_sparse_list,
+    numbers,
+)
+
+Reward = Literal["mean", "sampled"]
+_DIRECT_SOLVE = 20_000  # states up to which a sparse LU is the quick way to a value
+
+
+@final
+class Chain:
+    r"""A Markov chain with rewards: what a policy makes of an MDP, $(P^\pi, r^\pi, \gamma)$.
+
+    `transition` is [S, S], dense or sparse. `law`, where given, is the distribution of the reward in each state, and
+    then `reward` is its mean.
+    """
+
+    def __init__(self, transition: Any, reward: Any, discount: float, *, law: RewardLaw | None = None):
+        self.discount = checked_discount(discount)
+        matrix = transition if sp.issparse(transition) else numbers("transition", transition)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise ValueError(f"transition must have shape [S, S], but has {list(matrix.shape)}")
+        if matrix.shape[0] == 0:
+            raise ValueError("transition is empty: a chain needs at least one state")
+        self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
+        self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
+        self.law = law
+
+    @property
+    def num_states(self) -> int:
+        return self.transition.shape[0]
+
+    def __repr__(self) -> str:
+        return f"Chain(num_states={self.num_states}, discount={self.discount})"
+
+    def dense_transition(self) -> Float[np.ndarray, "S S"]:
+        return self.transition if isinstance(self.transition, np.ndarray) else self.transition.toarray()
+
+    def value(self) -> Float[np.ndarray, " S"]:
+        r"""$V = (I - \gamma P)^{-1} r$."""
+        if isinstance(self.transition, np.ndarray):
+            return np.linalg.solve(np.eye(self.num_states) - self.discount * self.transition, self.reward)
+        system = (sp.eye_array(self.num_states) - self.discount * self.transition).tocsc()
+        if self.num_states <= _DIRECT_SOLVE:
+            return splu(system).solve(self.reward)
+        return _iterative_solve(system.tocsr(), self.reward, self.discount)
+
+    def reward_gap(self) -> Float[np.ndarray, "S S"]:
+        r"""$|r_x - r_y|$; with a reward law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
+        if self.law is None:
+            return np.abs(self.reward[:, None] - self.reward[None, :])
+        levels, weights = self.law
+        apart = np.abs(levels[:, None] - levels[None, :])
+        return weights @ (weights @ apart).T
+
+    def lifted(self) -> "Chain":
+        """The chain on pairs whose value is the MICo distance (the paper's lemma); pair (x, y) stands at x·S + y."""
+        pairs = sp.kron(self.transition, self.transition, format="csr")
+        return Chain(pairs, self.reward_gap().ravel(), self.discount)
+
+
+@final
+class MDP:
+    """A finite Markov decision process.
+
+    transition: an array [S, A, S], or a sequence of A sparse S×S matrices, one an action.
+    reward: [S, A]; or one for each transition, [S, A, S] or a sequence of A sparse matrices.
+    discount: in [0, 1).
+    """
+
+    def __init__(self, transition: Any, reward: Any, discount: float):
+        self.discount = checked_discount(discount)
+        self.transition: np.ndarray | tuple[sp.csr_array, ...] = checked_kernel(transition)
+        self._outcomes: Outcomes | None = None
+        self.reward: Float[np.ndarray, "S A"]
+        if is_sparse_list(reward) or np.ndim(reward) == 3:
+            self._price(_outcomes.priced(self.kernels, reward))
+        else:
+            self.reward = checked_reward(reward, self.shape)
+
+    @classmethod
+    def from_outcomes(cls, outcomes: Outcomes, num_states: int, num_actions: int, discount: float) -> "MDP":
+        """A sparse MDP from the list of all that can happen; one next state may come with several rewards."""
+        raw = _outcomes.Outcomes(*(np.asarray(column) for column in outcomes))
+        scaled = _outcomes.checked_outcomes(raw, num_states, num_actions)
+        kernels = []
+        for action in range(num_actions):
+            mine = raw.action == action  # the probabilities as given, so that a row that does not sum to 1 is seen
+            entries = raw.probability[mine], (raw.state[mine], raw.next_state[mine])
+            kernels.append(sp.csr_array(entries, shape=(num_states, num_states)))
+        mdp = cls(kernels, np.zeros((num_states, num_actions)), discount)
+        mdp._price(scaled)
+        return mdp
+
+    def _price(self, outcomes: Outcomes) -> None:
+        self._outcomes, self.reward = outcomes, outcomes.mean_reward(self.shape)
+
+    @property
+    def num_states(self) -> int:
+        return self.transition[0].shape[-1]
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.transition) if isinstance(self.transition, tuple) else self.transition.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.num_states, self.num_actions
+
+    @property
+    def kernels(self) -> list[Matrix]:
+        """The S×S transition matrix of each action."""
+        if isinstance(self.transition, tuple):
+            return list(self.transition)
+        return [self.transition[:, action] for action in range(self.num_actions)]
+
+    def __repr__(self) -> str:
+        return f"MDP(num_states={self.num_states}, num_actions={self.num_actions}, discount={self.discount})"
+
+    def outcomes(self) -> Outcomes:
+        """All that can happen, sorted by state, action and next state."""
+        return self._outcomes if self._outcomes is not None else _outcomes.unpriced(self.kernels, self.reward)
+
+    def with_discount(self, discount: float) -> "MDP":
+        other = MDP(self.transition, self.reward, discount)
+        other._outcomes = self._outcomes
+        return other
+
+    def action_chains(self) -> list[Chain]:
+        """One chain an action: what the policy that always takes it makes of the MDP."""
+        return [Chain(kernel, self.reward[:, a], self.discount) for a, kernel in enumerate(self.kernels)]
+
+    def chain(self, policy: Any = "uniform", *, reward: Reward = "mean") -> Chain:
+        r"""$P^\pi_x = \sum_a \pi(a|x) P^a_x$ and $r^\pi$; `reward="sampled"` keeps the law of the reward as well."""
+        probs = checked_policy(policy, self.shape)
+        if reward not in ("mean", "sampled"):
+            raise ValueError(f"reward must be 'mean' or 'sampled', not {reward!r}")
+        if isinstance(self.transition, tuple):
+            parts = (sp.diags_array(probs[:, a]) @ kernel for a, kernel in enumerate(self.transition))
+            transition = sum(parts, start=sp.csr_array((self.num_states, self.num_states)))
+        else:
+            transition = np.matmul(probs[:, None, :], self.transition)[:, 0]
+        law = self.outcomes().law(probs) if reward == "sampled" else None
+        return Chain(transition, (probs * self.reward).sum(axis=1), self.discount, law=law)
+
+    def lifted(self, policy: Any = "uniform") -> "MDP":
+        r"""The auxiliary MDP of the paper's lemma: states $X^2$, actions $A^2$, reward $|r^\pi_x - r^\pi_y|$.
+
+        Its value under the policy `np.kron(pi, pi)` is the MICo distance.
+        """
+        kernels = [sp.csr_array(kernel) for kernel in self.kernels]
+        pairs = [sp.kron(one, two, format="csr") for one in kernels for two in kernels]
+        gap = self.chain(policy).reward_gap().ravel()
+        return MDP(pairs, np.repeat(gap[:, None], len(pairs), axis=1), self.discount)
+
+
+def _iterative_solve(system: sp.csr_array, reward: np.ndarray, discount: float) -> np.ndarray:
+    """Krylov first; plain sweeps, which always converge, where it stalls."""
+    value, _ = gmres(system, reward, rtol=1e-13, restart=60, maxiter=40)
+    goal = 1e-13 * max(1.0, float(np.abs(reward).max())) / (1 - discount)
+    residual = reward - system @ value
+    while np.abs(residual).max() > goal:
+        value = value + residual
+        residual = reward - system @ value
+    return value

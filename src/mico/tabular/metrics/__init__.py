@@ -1,0 +1,99 @@
+"""Behavioural metrics of finite MDPs, exact to a certified error. To register one is to give it a name and tests."""
+
+import difflib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+from mico.tabular.mdp import MDP, Chain, Reward
+from mico.tabular.metrics import bisimulation, lax, mico, reward_law
+from mico.tabular.metrics._operator import Operator, Solution, ToleranceWarning
+from mico.tabular.metrics._progress import watch
+from mico.tabular.metrics.factored import FactoredMICo, factored_mico
+
+__all__ = ["METRICS", "FactoredMICo", "Metric", "Solution", "ToleranceWarning", "distance", "factored_mico", "watch"]
+
+
+@final
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a policy's chain (`on="policy"`) or of the MDP alone (`on="mdp"`)."""
+
+    summary: str
+    on: str
+    solve: Callable[[Any, float], Solution]  # (Chain or MDP, tolerance)
+    update: Callable[[Any], Operator] | None = None  # the operator it is the fixed point of
+    rewards: tuple[str, ...] = ("mean",)
+
+    def subject(self, mdp: MDP | Chain, policy: Any = None, reward: Reward = "mean") -> MDP | Chain:
+        """What the metric is a metric of: the MDP, or the chain that the policy (uniform if None) makes of it."""
+        if reward not in self.rewards:
+            raise ValueError(f"reward must be {' or '.join(map(repr, self.rewards))} for this metric, not {reward!r}")
+        if self.on == "mdp" or isinstance(mdp, Chain):
+            if policy is not None:
+                what = "a chain has its policy in it" if isinstance(mdp, Chain) else "this metric is of the MDP alone"
+                raise ValueError(f"policy must be None: {what}")
+            if self.on == "mdp" and isinstance(mdp, Chain):
+                raise ValueError("mdp must be an MDP, not a Chain: this metric compares actions")
+            return mdp
+        return mdp.chain("uniform" if policy is None else policy, reward=reward)
+
+    def operator(self, mdp: MDP | Chain, policy: Any = None) -> Operator:
+        if self.update is None:
+            raise ValueError("this metric is derived, not the fixed point of an operator")
+        return self.update(self.subject(mdp, policy))
+
+
+METRICS: dict[str, Metric] = {
+    "mico": Metric(
+        "MICo distance U: rewards now, and later under the independent coupling",
+        "policy",
+        mico.solve,
+        mico.update,
+        rewards=("mean", "sampled"),
+    ),
+    "reduced-mico": Metric(
+        "reduced MICo distance ΠU: U less half of both self-distances",
+        "policy",
+        mico.solve_reduced,
+        rewards=("mean", "sampled"),
+    ),
+    "pi-bisimulation": Metric(
+        "π-bisimulation: as U, but under the best coupling",
+        "policy",
+        bisimulation.solve_policy,
+        bisimulation.policy_update,
+    ),
+    "bisimulation": Metric(
+        "bisimulation: the worst action, under the best coupling", "mdp", bisimulation.solve, bisimulation.update
+    ),
+    "lax-bisimulation": Metric(
+        "lax bisimulation: each action against the best match among the other state's", "mdp", lax.solve, lax.update
+    ),
+    "reward-law": Metric(
+        "reward-law distance W_sum: how far apart the laws of later rewards are", "policy", reward_law.solve
+    ),
+}
+
+
+def distance(
+    name: str, mdp: MDP | Chain, policy: Any = None, *, tolerance: float = 1e-8, reward: Reward = "mean"
+) -> Solution:
+    """The metric `name` between all pairs of states, each entry within the certified `error` of the exact one.
+
+    `policy` is an array [S, A] or "uniform" (also what None means, for the metrics of a policy). `reward="sampled"`
+    compares draws of the rewards instead of their means (for `mico` and `reduced-mico`). Where float64 cannot reach
+    the tolerance, the honest error comes back with a warning.
+    """
+    if name not in METRICS:
+        near = difflib.get_close_matches(name, METRICS, n=2, cutoff=0.3) or list(METRICS)
+        raise ValueError(f"name must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
+    if not 0 < tolerance < float("inf"):
+        raise ValueError(f"tolerance must be positive and finite, but is {tolerance}")
+    metric = METRICS[name]
+    solution = metric.solve(metric.subject(mdp, policy, reward), tolerance)
+    if solution.error > tolerance:
+        message = f"{name}: the certified error is {solution.error:.3g}, more than the tolerance {tolerance:.3g}"
+        warnings.warn(message, ToleranceWarning, stacklevel=2)
+    return solution

@@ -1,0 +1,86 @@
+r"""Exact Kantorovich metrics by policy iteration on couplings.
+
+Every bisimulation metric is the fixed point of $T d = \mathcal H(g + \gamma W_d)$: a gap of rewards and a Kantorovich
+distance for each pair of distributions that is compared, combined by $\mathcal H$ (nothing, for one policy; the maximum
+over actions; Hausdorff's over pairs of actions). For fixed couplings C, $T_C d = \mathcal H(g + \gamma C d) \ge T d$
+needs no transport, and its fixed point is an upper bound. So: iterate $T_C$ down; then, at the new costs, bracket each
+distance between the cost of its coupling and the dual value that this coupling implies; solve transport only where
+the bracket is open and can matter; repeat.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from mico.tabular.metrics._couplings import Couplings
+from mico.tabular.metrics._operator import Solution
+from mico.tabular.metrics._progress import tell
+
+
+class Comparison(NamedTuple):
+    """What is compared: C pairs of distributions for each of the T pairs of states x < y, and how they combine."""
+
+    rows: sp.csr_array  # the distributions
+    first: Int[np.ndarray, "T C"]  # which row on the side of x
+    second: Int[np.ndarray, "T C"]
+    gap: Float[np.ndarray, "T C"]
+    combine: Callable[[np.ndarray], np.ndarray]  # [T, C] → [T]
+    matters: Callable[[np.ndarray, np.ndarray], np.ndarray]  # bounds below and above, [T, C] each → which can matter
+    discount: float
+
+
+def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: float) -> Solution:
+    """The fixed point, from above; the first couplings match states in the order of any `value` of theirs."""
+    gap, size = comparison.gap, comparison.rows.shape[1]
+    x, y = np.triu_indices(size, 1)
+    if x.size == 0:
+        return Solution(np.zeros((size, size)), 0.0, 0)
+
+    def square(upper: np.ndarray) -> np.ndarray:
+        d = np.zeros((size, size))
+        d[x, y] = d[y, x] = upper
+        return d
+
+    couplings = Couplings(comparison.rows, comparison.first.ravel(), comparison.second.ravel(), np.argsort(value))
+    slack = 1 - comparison.discount * min(1.0, float(couplings.moved.max()))
+    upper = np.full(x.size, gap.max() / slack)  # above the fixed point of any couplings
+    rounding = (np.diff(comparison.rows.indptr).max() + 8) * np.finfo(float).eps * upper.max()
+    goal, haste, sweeps = slack * tolerance, 1e-4, 0
+    while True:
+        upper, high = _descend(comparison, couplings.matrix(), upper, square, (goal / 4, haste))
+        enough = (high - gap - goal / 4).ravel() / comparison.discount if comparison.discount else -np.ones(gap.size)
+        low = gap + comparison.discount * couplings.below(square(upper), enough).reshape(gap.shape)
+        residual = max(0.0, float((upper - comparison.combine(low)).max()))
+        tell(residual / slack)
+        unsettled = (high - low > goal / 4) & comparison.matters(low, high)
+        if residual <= goal - rounding or (haste == 0 and not unsettled.any()):
+            return Solution(square(upper), (residual + rounding) / slack, sweeps)
+        haste = 1e-4 if unsettled.any() else 0.0
+        couplings.improve(square(upper), np.flatnonzero(unsettled))
+        sweeps += 1
+
+
+def _descend(
+    comparison: Comparison,
+    coupled: sp.csr_array,
+    upper: Float[np.ndarray, " T"],
+    square: Callable[[np.ndarray], np.ndarray],
+    stop: tuple[float, float],
+) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, "T C"]]:
+    """Iterates the couplings' own operator from an upper bound until its steps are small, absolutely or relatively.
+
+    Returns the bound, and the terms that the operator combines there.
+    """
+    largest = 0.0
+    while True:
+        costs = (coupled @ square(upper).ravel()).reshape(comparison.gap.shape)
+        terms = comparison.gap + comparison.discount * costs
+        lower = np.minimum(upper, comparison.combine(terms))
+        step = float((upper - lower).max())
+        largest = max(largest, step)
+        if step <= max(stop[0], stop[1] * largest):
+            return upper, terms
+        upper = lower

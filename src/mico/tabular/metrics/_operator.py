@@ -1,0 +1,35 @@
+"""The operator that every behavioural metric here is a fixed point of, and what a solver returns."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mico.tabular.mdp import Chain
+from mico.tabular.validation import Matrix
+
+Operator = Callable[[np.ndarray], np.ndarray]
+Lift = Callable[[np.ndarray, Matrix], np.ndarray]
+
+
+class Solution(NamedTuple):
+    """A metric as a matrix, how far (in any entry, certified) it can be from the exact one, and the work it took."""
+
+    value: Any  # [S, S], or [B, S, S] for a batch of policies; an array of the caller's library
+    error: float
+    iterations: int
+
+
+class ToleranceWarning(UserWarning):
+    """The certified error is larger than the tolerance that was asked for."""
+
+
+def operator(chains: Sequence[Chain], lift: Lift) -> Operator:
+    r"""$(T d)(x, y) = \max_c |r^c_x - r^c_y| + \gamma\, \mathcal C(d)(P^c_x, P^c_y)$."""
+
+    def one(chain: Chain) -> Operator:
+        gap = chain.reward_gap()
+        return lambda d: gap + chain.discount * lift(d, chain.transition)
+
+    parts = [one(chain) for chain in chains]
+    return lambda d: np.max([part(d) for part in parts], axis=0)

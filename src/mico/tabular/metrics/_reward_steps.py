@@ -1,0 +1,49 @@
+r"""The rewards of a chain as steps from value to value, a feature each: $\mathbb P(R_x > z_j)$."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mico.tabular.mdp import Chain
+
+
+class RewardSteps(NamedTuple):
+    r"""$Z_{xj} = \sqrt{z_{j+1} - z_j}\; \mathbb P(R_x > z_j)$, the jumps $z_{j+1} - z_j$, and what rounding moved.
+
+    Where $R > z_j$ is the rule rather than the exception, Z holds the probability of the opposite: a difference of two
+    rows only changes its sign, and features that are small in most states keep rounding small.
+    """
+
+    features: Float[np.ndarray, "S p"]
+    jumps: Float[np.ndarray, " p"]
+    rounded_by: float
+
+
+def reward_steps(chain: Chain, width: float, levels: int | None) -> RewardSteps:
+    """Rewards nearer than `width` count as one; with more than `levels` distinct ones left, they fall into bins."""
+    raw = np.unique(chain.reward) if chain.law is None else chain.law.levels
+    group = _groups(raw, width, levels)
+    low, high = (np.array([f(raw[group == g]) for g in range(group[-1] + 1)]) for f in (np.min, np.max))
+    jumps = np.diff((low + high) / 2)
+    if chain.law is None:
+        above = (group[np.searchsorted(raw, chain.reward)][:, None] > np.arange(jumps.size)).astype(float)
+    else:
+        grouped = chain.law.weights @ np.eye(group[-1] + 1)[group]
+        above = np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1]
+    rare = np.where(above.mean(axis=0) > 0.5, 1 - above, above)
+    return RewardSteps(np.sqrt(jumps) * rare, jumps, float((high - low).max()) / 2)
+
+
+def _groups(raw: Float[np.ndarray, " k"], width: float, levels: int | None) -> Int[np.ndarray, " k"]:
+    group, start = np.zeros(raw.size, dtype=np.int64), raw[0]
+    for k in range(1, raw.size):
+        new = raw[k] - start > 2 * width
+        group[k] = group[k - 1] + new
+        start = raw[k] if new else start
+    if levels is None or group[-1] < levels:
+        return group
+    if levels < 1:
+        raise ValueError(f"levels must be at least 1, but is {levels}")
+    bins = np.minimum((levels * (raw - raw[0]) / (raw[-1] - raw[0])).astype(np.int64), levels - 1)
+    return np.unique(bins, return_inverse=True)[1]

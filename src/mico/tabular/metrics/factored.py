@@ -1,0 +1,176 @@
+r"""MICo without n×n matrices: $U(x,y) = \bar V_x + \bar V_y - 2\Psi_x\Psi_y^\top$, $\Pi U(x,y) = |\Psi_x - \Psi_y|^2$.
+
+With distinct rewards $z_1 < \dots < z_k$, steps $s_j = z_{j+1} - z_j$ and $p_j(x) = \mathbb P(R_x > z_j)$, the gap of
+rewards is $\mathbb E|R_x - R_y| = \sum_j s_j\,(p_j(x) + p_j(y) - 2 p_j(x) p_j(y))$. So
+$U = \bar V 1^\top + 1 \bar V^\top - 2M$, where $\bar V$ is the value of $\sum_j s_j\,p_j$ and
+$M = \sum_t \gamma^t P^t ZZ^\top (P^t)^\top$ with features $Z_{xj} = \sqrt{s_j}\,p_j(x)$. M is positive semi-definite,
+$M = \Psi\Psi^\top$; it solves $M = ZZ^\top + \gamma P M P^\top$, in the Krylov spaces of P and the features.
+"""
+
+import warnings
+from typing import Any, Literal, NamedTuple, final
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from mico.tabular.mdp import Chain
+from mico.tabular.metrics._krylov import BASES, Backend
+from mico.tabular.metrics._operator import ToleranceWarning
+from mico.tabular.metrics._projection import project, weights
+from mico.tabular.metrics._reward_steps import RewardSteps, reward_steps
+
+Kind = Literal["mico", "reduced-mico"]
+_MEMORY = 2**31  # bytes that the basis may take unless the caller says otherwise
+
+
+class Neighbours(NamedTuple):
+    """States and their distances, nearest first."""
+
+    states: Int[np.ndarray, " k"]
+    distances: Float[np.ndarray, " k"]
+
+
+@final
+class FactoredMICo:
+    """The MICo distance of a chain of any size, asked for pair by pair or row by row."""
+
+    def __init__(self, factors: Float[np.ndarray, "S r"], value: Float[np.ndarray, " S"], error: float, products: int):
+        self.factors, self.value = factors, value
+        self.error = error  # certified, for every entry of U and of ΠU
+        self.products = products  # how many times the transition matrix was applied
+        self._squares = np.einsum("sr,sr->s", factors, factors)
+
+    @property
+    def rank(self) -> int:
+        return self.factors.shape[1]
+
+    @property
+    def num_states(self) -> int:
+        return self.factors.shape[0]
+
+    @property
+    def self_distance(self) -> Float[np.ndarray, " S"]:
+        r"""$U(x, x) = 2(\bar V_x - \|\Psi_x\|^2)$."""
+        return np.maximum(2 * (self.value - self._squares), 0.0)
+
+    def pairs(self, x: Any, y: Any, metric: Kind = "mico") -> np.ndarray:
+        """The distances of x[i] and y[i], for states or arrays of states (broadcast together)."""
+        x, y = self._states("x", x), self._states("y", y)
+        products = np.einsum("...r,...r->...", self.factors[x], self.factors[y])
+        return self._distance(products, x, y, metric)
+
+    def rows(self, x: Any, metric: Kind = "mico") -> np.ndarray:
+        """The distances of each given state to every state, [..., S]."""
+        x = self._states("x", x)
+        everyone = np.arange(self.num_states)
+        return self._distance(self.factors[x] @ self.factors.T, x[..., None], everyone, metric)
+
+    def neighbours(
+        self, x: int, k: int, metric: Kind = "mico"
+    ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+        """The k states other than x that are nearest to it."""
+        if not 1 <= k < self.num_states:
+            raise ValueError(f"k must lie in 1..{self.num_states - 1}, but is {k}")
+        row = self.rows(int(x), metric)
+        row[x] = np.inf
+        near = np.argpartition(row, k - 1)[:k]
+        near = near[np.argsort(row[near], kind="stable")]
+        return Neighbours(near, row[near])
+
+    def embedding(self, k: int) -> Float[np.ndarray, "S k"]:
+        r"""The k coordinates whose squared distances best match $\Pi U$ (principal axes; beyond the rank, zeros)."""
+        if k < 1:
+            raise ValueError(f"k must be at least 1, but is {k}")
+        centred = self.factors - self.factors.mean(axis=0)
+        _, axes = np.linalg.eigh(centred.T @ centred)
+        leading = centred @ axes[:, ::-1][:, :k]
+        return np.pad(leading, ((0, 0), (0, k - leading.shape[1])))
+
+    def _distance(self, products: np.ndarray, x: np.ndarray, y: np.ndarray, metric: Kind) -> np.ndarray:
+        if metric not in ("mico", "reduced-mico"):
+            raise ValueError(f"metric must be 'mico' or 'reduced-mico', not {metric!r}")
+        own = self.value if metric == "mico" else self._squares
+        return np.maximum(own[x] + own[y] - 2 * products, 0.0)
+
+    def _states(self, name: str, states: Any) -> np.ndarray:
+        index = np.asarray(states)
+        if index.dtype.kind not in "iu":
+            raise ValueError(f"{name} must hold states as integers, not {index.dtype}")
+        if index.size and (index.min() < 0 or index.max() >= self.num_states):
+            raise ValueError(f"{name} holds {index.min()}..{index.max()}, but states are 0..{self.num_states - 1}")
+        return index
+
+
+def factored_mico(
+    chain: Chain,
+    *,
+    tolerance: float = 1e-6,
+    levels: int | None = None,
+    max_basis: int | None = None,
+    backend: Backend = "numpy",
+) -> FactoredMICo:
+    """The MICo distance of a chain, sparse or dense, to a certified `tolerance` in every entry.
+
+    `levels`: at most so many distinct rewards, others rounded to them; what that changes is part of `error`.
+    `max_basis`: the most basis vectors to keep (by default what fits 2 GiB); where they do not suffice, the honest
+    error comes back with a warning. `backend="jax"` works on JAX's default device.
+    """
+    if not 0 < tolerance < np.inf:
+        raise ValueError(f"tolerance must be positive, but is {tolerance}")
+    if backend not in BASES:
+        raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
+    discount = chain.discount
+    steps = reward_steps(chain, tolerance * (1 - discount) / 80, levels)
+    rounding = 2 * steps.rounded_by / (1 - discount)  # of rewards, in U; twice that in ΠU
+    factors, value, error, products = _projected(chain, steps, tolerance / 5, max_basis, backend)
+    value, value_error = _certified(chain, steps.features @ np.sqrt(steps.jumps), value)
+    error = max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
+    if error > tolerance:
+        warnings.warn(f"the certified error is {error:.3g}, more than {tolerance:.3g}", ToleranceWarning, stacklevel=2)
+    return FactoredMICo(factors, value, error, products)
+
+
+def _projected(
+    chain: Chain, steps: RewardSteps, goal: float, max_basis: int | None, backend: Backend
+) -> tuple[Float[np.ndarray, "S r"], Float[np.ndarray, " S"], float, int]:
+    """Factors and value as sums over the features, each from a Krylov space of its own (a joint one is no smaller)."""
+    factors, value = np.zeros((chain.num_states, 0)), np.zeros(chain.num_states)
+    error, products, room = 0.0, 0, 64
+    if steps.jumps.size == 0:
+        return factors, value, error, products
+    root = np.sqrt(weights(chain.transition, chain.discount))
+    capacity = min(chain.num_states, max_basis or max(2, _MEMORY // (8 * chain.num_states)))
+    basis = BASES[backend](chain.transition, root, capacity)
+    for number, (jump, feature) in enumerate(zip(steps.jumps, steps.features.T, strict=True), start=1):
+        part = project(basis, chain.discount, goal / steps.jumps.size, feature)
+        factors, value = np.concatenate([factors, part.factors], axis=1), value + np.sqrt(jump) * part.value
+        error, products = error + part.error, products + part.products
+        if factors.shape[1] > room or number == steps.jumps.size:
+            factors, loss = _compressed(factors, goal / 20 / steps.jumps.size)
+            error, room = error + loss, 64 + 2 * factors.shape[1]
+    return factors, value, error, products
+
+
+def _compressed(factors: Float[np.ndarray, "S r"], spare: float) -> tuple[Float[np.ndarray, "S r"], float]:
+    """The factors on their principal axes, less those that `spare` allows to drop; and what that costs."""
+    _, axes = np.linalg.eigh(factors.T @ factors)
+    turned = factors @ axes
+    losses = np.zeros(turned.shape[1])
+    for part in np.array_split(turned, 1 + turned.size // 2**22):
+        losses = np.maximum(losses, np.cumsum(part**2, axis=1).max(axis=0))
+    cut = min(int(np.searchsorted(losses, spare, side="right")), losses.size - 1)
+    rounding = 2 * losses.size * float(np.finfo(float).eps) * float(losses[-1])
+    return np.ascontiguousarray(turned[:, cut:][:, ::-1]), rounding + float(losses[cut - 1] if cut else 0.0)
+
+
+def _certified(
+    chain: Chain, reward: Float[np.ndarray, " S"], value: Float[np.ndarray, " S"]
+) -> tuple[Float[np.ndarray, " S"], float]:
+    """A guess of the value moved by the middle of its residual, and the error that the residual's width leaves."""
+    residual = reward + chain.discount * (chain.transition @ value) - value
+    low, high = float(residual.min()), float(residual.max())
+    value = value + (low + high) / 2 / (1 - chain.discount)
+    terms = 8 + int(np.diff(sp.csr_array(chain.transition).indptr).max())
+    rounding = terms * float(np.finfo(float).eps) * float(np.abs(value).max())
+    return value, ((high - low) / 2 + rounding) / (1 - chain.discount)

@@ -1,0 +1,90 @@
+r"""The MICo distance $U^\pi$ and its reduced form $\Pi U^\pi$, dense, by squared Smith doubling.
+
+The same code serves NumPy and any other array-API library: JAX arrays on a GPU stay there.
+"""
+
+from typing import Any
+
+import array_api_compat as api
+import numpy as np
+
+from mico.tabular import couplings
+from mico.tabular.mdp import MDP, Chain, Reward
+from mico.tabular.metrics._operator import Operator, Solution, operator
+from mico.tabular.metrics._progress import tell
+
+
+def solve(chain: Chain, tolerance: float) -> Solution:
+    r"""$U = |r_x - r_y| + \gamma P U P^\top$ (the paper's equation for the MICo update operator)."""
+    return doubling(chain.dense_transition(), chain.reward_gap(), chain.discount, tolerance=tolerance)
+
+
+def solve_reduced(chain: Chain, tolerance: float) -> Solution:
+    """The reduced distance; a distance and two halves of self-distances, so at most twice the error."""
+    full = solve(chain, tolerance / 2)
+    return Solution(np.maximum(reduced(full.value), 0.0), 2 * full.error, full.iterations)
+
+
+def update(chain: Chain) -> Operator:
+    return operator([chain], couplings.independent)
+
+
+def of_policies(mdp: MDP, policies: np.ndarray, *, tolerance: float = 1e-8, reward: Reward = "mean") -> Solution:
+    """MICo for a batch of policies [B, S, A] at once: value [B, S, S], and the worst error of the batch."""
+    chains = [mdp.chain(policy, reward=reward) for policy in policies]
+    transition = np.stack([chain.dense_transition() for chain in chains])
+    gap = np.stack([chain.reward_gap() for chain in chains])
+    return doubling(transition, gap, mdp.discount, tolerance=tolerance)
+
+
+def reduced(distance: Any) -> Any:
+    r"""$\Pi U(x, y) = U(x, y) - \tfrac12 U(x, x) - \tfrac12 U(y, y)$, over the last two axes."""
+    xp = api.array_namespace(distance)
+    own = xp.linalg.diagonal(distance) / 2
+    return distance - own[..., :, None] - own[..., None, :]
+
+
+def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) -> Solution:
+    r"""Solves $U = D + \gamma P U P^\top$ for P [..., S, S] and symmetric D, in about $\log_2$ of the number of sweeps.
+
+    With $m = 2^k$ terms summed, the next m are $E = \gamma^m P^m U_m (P^m)^\top$, and every later block of m is an
+    average of entries of E times a power of $\gamma^m$. So the whole rest lies in
+    $[\min E, \max E]\,\gamma^m/(1-\gamma^m)$: its middle is added, half its width is the error. On chains that mix
+    that width falls much faster than $\gamma^m$. The residual of the result certifies it, rounding included.
+    """
+    xp = api.array_namespace(transition, gap)
+    power, scale, value, steps = transition, discount, gap, 0
+    while True:
+        block = scale * _conjugate(xp, power, value)
+        value, steps = value + block, steps + 1
+        middle, width = _middle(xp, block)
+        rest = scale / (1 - scale)
+        tell(rest * width)
+        if rest * width <= tolerance / 4:
+            break
+        power, scale = xp.matmul(power, power), scale * scale
+    value = _symmetric(xp, value + rest * middle)
+    middle, width = _middle(xp, gap + discount * _conjugate(xp, transition, value) - value)
+    value = value + middle / (1 - discount)
+    error = (width + _rounding(xp, transition, value)) / (1 - discount)
+    return Solution(value, error, steps)
+
+
+def _conjugate(xp: Any, matrix: Any, value: Any) -> Any:
+    return xp.matmul(xp.matmul(matrix, value), xp.matrix_transpose(matrix))
+
+
+def _symmetric(xp: Any, value: Any) -> Any:
+    return (value + xp.matrix_transpose(value)) / 2
+
+
+def _middle(xp: Any, values: Any) -> tuple[Any, float]:
+    """The middle of each matrix's range, [..., 1, 1], and half the widest range."""
+    low, high = (f(values, axis=(-2, -1), keepdims=True) for f in (xp.min, xp.max))
+    return (low + high) / 2, float(xp.max(high - low)) / 2
+
+
+def _rounding(xp: Any, transition: Any, value: Any) -> float:
+    """What rounding can add to one entry of the residual: sums of as many positive terms as rows have entries."""
+    terms = 2 * int(xp.max(xp.count_nonzero(transition, axis=-1))) + 6
+    return terms * float(xp.finfo(value.dtype).eps) / 2 * float(xp.max(xp.abs(value)))

@@ -1,0 +1,98 @@
+"""The list of all that can happen in an MDP, and the law of the reward that follows from it."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int
+
+from mico.tabular.validation import Matrix, check_finite, check_index, is_sparse_list, numbers, sparse_list
+
+
+class RewardLaw(NamedTuple):
+    """The distribution of the reward in each state: `weights[x, j]` is the probability of `levels[j]`, ascending."""
+
+    levels: Float[np.ndarray, " k"]
+    weights: sp.csr_array
+
+
+class Outcomes(NamedTuple):
+    """Parallel arrays: in `state`, `action` leads to `next_state` with `probability` and pays `reward`."""
+
+    state: Int[np.ndarray, " K"]
+    action: Int[np.ndarray, " K"]
+    next_state: Int[np.ndarray, " K"]
+    probability: Float[np.ndarray, " K"]
+    reward: Float[np.ndarray, " K"]
+
+    def sorted(self) -> "Outcomes":
+        """By state, then action, then next state."""
+        order = np.lexsort((self.next_state, self.action, self.state))
+        return Outcomes(*(column[order] for column in self))
+
+    def mean_reward(self, shape: tuple[int, int]) -> Float[np.ndarray, "S A"]:
+        mean = np.zeros(shape)
+        np.add.at(mean, (self.state, self.action), self.probability * self.reward)
+        mean.setflags(write=False)
+        return mean
+
+    def law(self, policy: Float[np.ndarray, "S A"]) -> RewardLaw:
+        r"""The law of $R$ in each state when actions follow the policy."""
+        levels, level = np.unique(self.reward, return_inverse=True)
+        mass = self.probability * policy[self.state, self.action]
+        return RewardLaw(levels, sp.csr_array((mass, (self.state, level)), shape=(policy.shape[0], levels.size)))
+
+
+def checked_outcomes(outcomes: Outcomes, num_states: int, num_actions: int) -> Outcomes:
+    """Indices in range, numbers finite, and the probabilities of each state and action scaled to sum to 1."""
+    columns = Outcomes(*(np.asarray(column) for column in outcomes))
+    if len({column.shape for column in columns}) != 1 or columns.state.ndim != 1:
+        shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns._asdict().items())
+        raise ValueError(f"outcomes must be vectors of one length, but are {shapes}")
+    for name, bound in (("state", num_states), ("action", num_actions), ("next_state", num_states)):
+        check_index(name, getattr(columns, name), bound)
+    columns = columns._replace(
+        probability=numbers("probability", columns.probability), reward=numbers("reward", columns.reward)
+    )
+    check_finite("probability", columns.probability)
+    check_finite("reward", columns.reward)
+    negative = np.flatnonzero(columns.probability < 0)
+    if negative.size:
+        raise ValueError(f"probability[{negative[0]}] = {columns.probability[negative[0]]} is negative")
+    total = np.zeros((num_states, num_actions))
+    np.add.at(total, (columns.state, columns.action), columns.probability)
+    share = total[columns.state, columns.action]
+    mass = np.divide(columns.probability, share, out=np.zeros_like(share), where=share > 0)
+    return columns._replace(probability=mass).sorted()
+
+
+def priced(kernels: list[Matrix], reward: Any) -> Outcomes:
+    """The outcomes of one kernel an action when each transition has its own reward, [S, A, S] or sparse."""
+    size = kernels[0].shape[0]
+    if is_sparse_list(reward):
+        prices = list(sparse_list("reward", reward))
+        found = [prices[0].shape[0], len(prices), prices[0].shape[0]]
+    else:
+        array = numbers("reward", reward)
+        check_finite("reward", array)
+        prices, found = list(array.transpose(1, 0, 2)), list(array.shape)
+    if found != [size, len(kernels), size]:
+        raise ValueError(f"reward has shape {found}, but transition asks for {[size, len(kernels), size]}")
+    for action, price in enumerate(prices):
+        if sp.issparse(price):
+            check_finite(f"reward of action {action}: data", price.data)
+    return _listed(kernels, lambda action, state, next_state: np.ravel(prices[action][state, next_state]))
+
+
+def unpriced(kernels: list[Matrix], reward: Float[np.ndarray, "S A"]) -> Outcomes:
+    """The outcomes when the reward depends on state and action alone."""
+    return _listed(kernels, lambda action, state, _: reward[state, action])
+
+
+def _listed(kernels: list[Matrix], pay: Any) -> Outcomes:
+    parts = []
+    for action, kernel in enumerate(kernels):
+        entries = sp.coo_array(kernel)
+        state, next_state = (np.asarray(axis, dtype=np.int64) for axis in entries.coords)
+        parts.append((state, np.full_like(state, action), next_state, entries.data, pay(action, state, next_state)))
+    return Outcomes(*(np.concatenate(column) for column in zip(*parts, strict=True))).sorted()

@@ -1,0 +1,116 @@
+"""A partition of the states into classes, maps both ways, and the MDP or chain on the classes."""
+
+from dataclasses import dataclass
+from typing import Any, final, overload
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Float, Int, Shaped
+
+from mico.tabular.mdp import MDP, Chain
+from mico.tabular.outcomes import RewardLaw
+from mico.tabular.validation import Matrix
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """`block[x]` is the class of state x; classes are numbered by their first state, so equal partitions look equal."""
+
+    block: Int[np.ndarray, " S"]
+
+    def __post_init__(self):
+        numbered = _numbered(self.block)
+        wrong = np.flatnonzero(numbered != self.block)
+        if wrong.size:
+            x = wrong[0]
+            raise ValueError(f"block[{x}] = {self.block[x]}, but by first appearance that class is {numbered[x]}")
+        numbered.setflags(write=False)
+        object.__setattr__(self, "block", numbered)
+
+    @classmethod
+    def from_labels(cls, labels: Any) -> "Partition":
+        """States with one label, any integer, share a class."""
+        return cls(_numbered(labels))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Partition) and np.array_equal(self.block, other.block)
+
+    def __hash__(self) -> int:
+        return hash(self.block.tobytes())
+
+    @property
+    def num_states(self) -> int:
+        return self.block.size
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.block.max()) + 1
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " C"]:
+        return np.bincount(self.block)
+
+    @property
+    def membership(self) -> sp.csr_array:
+        """[S, C]: 1 where the state belongs to the class."""
+        entries = np.ones(self.num_states), (np.arange(self.num_states), self.block)
+        return sp.csr_array(entries, shape=(self.num_states, self.num_classes))
+
+    @property
+    def averages(self) -> sp.csr_array:
+        """[C, S]: the uniform distribution on each class."""
+        return sp.csr_array(sp.diags_array(1.0 / self.sizes) @ self.membership.T)
+
+    def members(self, number: int) -> Int[np.ndarray, " m"]:
+        """The states of one class, ascending."""
+        if not 0 <= number < self.num_classes:
+            raise ValueError(f"number = {number} is not a class: they are 0..{self.num_classes - 1}")
+        return np.flatnonzero(self.block == number)
+
+    def lift(self, values: Shaped[np.ndarray, "C ..."]) -> Shaped[np.ndarray, "S ..."]:
+        """Give each state what its class has: values [C], a policy [C, A]."""
+        self._check_length("values", values, self.num_classes, "classes")
+        return values[self.block]
+
+    def lower(self, values: Shaped[np.ndarray, "S ..."]) -> Float[np.ndarray, "C ..."]:
+        """Give each class the mean over its states."""
+        self._check_length("values", values, self.num_states, "states")
+        flat = self.averages @ values.reshape(self.num_states, -1)
+        return flat.reshape(self.num_classes, *values.shape[1:])
+
+    def _check_length(self, name: str, values: np.ndarray, length: int, what: str) -> None:
+        if values.ndim == 0 or len(values) != length:
+            raise ValueError(f"{name} has shape {list(values.shape)}, but there are {length} {what}")
+
+
+def _numbered(labels: Any) -> Int[np.ndarray, " S"]:
+    """The same classes under the numbers 0, 1, … in order of first appearance."""
+    given = np.asarray(labels)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+        raise ValueError(f"block must be a vector of integers, one a state, not {given.dtype} {list(given.shape)}")
+    _, first, label = np.unique(given, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[label]
+
+
+@overload
+def quotient(model: MDP, partition: Partition) -> MDP: ...
+@overload
+def quotient(model: Chain, partition: Partition) -> Chain: ...
+def quotient(model: MDP | Chain, partition: Partition) -> MDP | Chain:
+    r"""The model on classes, $\bar r^a_c$ and $\bar P^a_c(c')$ the means over $x \in c$ of $r^a_x$ and $P^a_x(c')$.
+
+    Sparse stays sparse. A chain's law of the reward is averaged as well; of an MDP's rewards only the means are kept.
+    """
+    if model.num_states != partition.num_states:
+        raise ValueError(f"partition has {partition.num_states} states, but the model has {model.num_states}")
+    reward = partition.lower(model.reward)
+    if isinstance(model, Chain):
+        law = None if model.law is None else RewardLaw(model.law.levels, partition.averages @ model.law.weights)
+        return Chain(_merged(model.transition, partition), reward, model.discount, law=law)
+    kernels = [_merged(kernel, partition) for kernel in model.kernels]
+    return MDP(kernels if isinstance(model.transition, tuple) else np.stack(kernels, axis=1), reward, model.discount)
+
+
+def _merged(kernel: Matrix, partition: Partition) -> Matrix:
+    return partition.averages @ (kernel @ partition.membership)

@@ -1,0 +1,60 @@
+"""Policies of a finite MDP as arrays [S, A], and the optimal one."""
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from mico.tabular.mdp import MDP
+
+Policy = Float[np.ndarray, "S A"]
+
+
+def uniform_policy(mdp: MDP) -> Policy:
+    return np.full(mdp.shape, 1.0 / mdp.num_actions)
+
+
+def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] = "uniform") -> Policy:
+    """A stochastic policy: each row uniform numbers, normalised; or flat on the simplex (Dirichlet)."""
+    if law not in ("uniform", "dirichlet"):
+        raise ValueError(f"law must be 'uniform' or 'dirichlet', not {law!r}")
+    rng = np.random.default_rng(seed)
+    rows = rng.random(mdp.shape) if law == "uniform" else rng.standard_exponential(mdp.shape)
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+def deterministic_policy(mdp: MDP, actions: Int[np.ndarray, " S"]) -> Policy:
+    """The policy that takes `actions[x]` in state x."""
+    if np.shape(actions) != (mdp.num_states,):
+        raise ValueError(f"actions has shape {list(np.shape(actions))}, not [{mdp.num_states}]")
+    bad = np.flatnonzero((actions < 0) | (actions >= mdp.num_actions))
+    if bad.size:
+        raise ValueError(f"actions[{bad[0]}] = {actions[bad[0]]} is outside 0..{mdp.num_actions - 1}")
+    return np.eye(mdp.num_actions)[actions]
+
+
+def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+    r"""$Q(x, a) = r^a_x + \gamma \sum_{x'} P^a_x(x') V(x')$."""
+    return mdp.reward + mdp.discount * np.stack([kernel @ value for kernel in mdp.kernels], axis=1)
+
+
+def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
+    r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better."""
+    actions = mdp.reward.argmax(axis=1)
+    slack = 1e-12 * max(1.0, float(np.abs(mdp.reward).max())) / (1 - mdp.discount)
+    while True:
+        policy = deterministic_policy(mdp, actions)
+        value = mdp.chain(policy).value()
+        scores = action_values(mdp, value)
+        better = scores.max(axis=1) > scores[np.arange(mdp.num_states), actions] + slack
+        if not better.any():
+            return value, policy
+        actions = np.where(better, scores.argmax(axis=1), actions)
+
+
+def optimal_value(mdp: MDP) -> Float[np.ndarray, " S"]:
+    return optimal(mdp)[0]
+
+
+def optimal_policy(mdp: MDP) -> Policy:
+    return optimal(mdp)[1]

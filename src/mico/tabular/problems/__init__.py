@@ -1,0 +1,44 @@
+"""MDPs to work on: a registry of factories whose keyword options are the flags of the command line."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from mico.tabular.problems import examples, gridworld, gymnasium
+from mico.tabular.problems.files import load, save
+from mico.tabular.problems.garnet import garnet, garnet_problem
+from mico.tabular.problems.gridworld import from_map
+from mico.tabular.problems.gymnasium import from_gymnasium
+from mico.tabular.problems.problem import Layout, Problem
+
+MDPS: dict[str, Callable[..., Problem]] = {
+    "garnet": garnet_problem,
+    "four-rooms": gridworld.four_rooms,
+    "mirrored-rooms": gridworld.mirrored_rooms,
+    "dayan": gridworld.dayan,
+    "open-grid": gridworld.open_grid,
+    "map": gridworld.map_file,
+    "frozen-lake": gymnasium.frozen_lake,
+    "taxi": gymnasium.taxi,
+    "cliff-walking": gymnasium.cliff_walking,
+    "two-state": examples.two_state,
+    "bound-example": examples.bound_example,
+    "pessimism": examples.pessimism,
+    "coin-chain": examples.coin_chain,
+    "value-example": examples.value_example,
+    "terminals": examples.terminals,
+    "random-reward": examples.random_reward,
+    "five-state": examples.five_state,
+    "action-reward": examples.action_reward,
+}
+
+
+def problem(name: str, **options: Any) -> Problem:
+    """The registered problem of that name."""
+    if name not in MDPS:
+        near = difflib.get_close_matches(name, MDPS, n=3, cutoff=0.4) or list(MDPS)
+        raise ValueError(f"name {name!r} is no problem: did you mean {', '.join(near)}?")
+    return MDPS[name](**options)
+
+
+__all__ = ["MDPS", "Layout", "Problem", "from_gymnasium", "from_map", "garnet", "load", "problem", "save"]

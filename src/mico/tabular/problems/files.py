@@ -1,0 +1,191 @@
+"""Problems in files: `.npz` archives of NumPy arrays, or `.json` objects, with the same keys.
+
+The dense layout:
+
+    transition      [S, A, S] probabilities
+    reward          [S, A], or [S, A, S] where each transition has its own
+    discount        in [0, 1)
+
+The sparse layout lists what can happen in parallel vectors; one next state may be listed with several rewards:
+
+    state, action, next_state       [K] integers
+    probability, reward             [K]
+    num_states, num_actions         integers
+    discount                        in [0, 1)
+
+Both take, absent or null where there is none:
+
+    names           [S] strings
+    policy          [S, A] probabilities
+    map             [H, W] integers: the state of each cell, -1 for a wall
+    goals           [G] states that have a cell in the map
+"""
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mico.tabular.mdp import MDP
+from mico.tabular.outcomes import Outcomes
+from mico.tabular.problems.problem import Layout, Problem
+from mico.tabular.validation import checked_discount
+
+_DENSE = ("transition", "reward", "discount")
+_SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")
+_OPTIONAL = ("names", "policy", "map", "goals")
+_DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
+    EOFError,
+    MemoryError,
+    RuntimeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def load(path: Path | str, *, discount: float | None = None) -> Problem:
+    """The problem in a file; `discount` takes the place of the file's."""
+    path = Path(path)
+    read = _archive if _suffix(path) == ".npz" else _object
+    override = {} if discount is None else {"discount": checked_discount(discount)}
+    try:
+        return _problem({key: value for key, value in (read(path) | override).items() if value is not None})
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def save(path: Path | str, problem: Problem) -> None:
+    """Write the problem, dense if its transition is, in the format that the path's ending names."""
+    path = Path(path)
+    suffix, fields = _suffix(path), _fields(problem)
+    if suffix == ".npz":
+        np.savez_compressed(path, **fields)
+    else:
+        path.write_text(json.dumps({key: value.tolist() for key, value in fields.items()}), encoding="utf-8")
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".json"):
+        raise ValueError(f"{path}: a problem's file ends in .npz or .json")
+    return suffix
+
+
+def _archive(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("is not an .npz archive, or is cut short")
+        file.seek(0)
+        try:
+            with np.load(file, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+        except _DAMAGE as error:
+            raise ValueError(f"cannot be read as an .npz archive: {error}") from None
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise ValueError(f"must hold an object, not {type(fields).__name__}")
+    return fields
+
+
+def _problem(fields: dict[str, Any]) -> Problem:
+    keys = _DENSE if "transition" in fields else _SPARSE
+    if not any(key in fields for key in ("transition", "state")):
+        raise ValueError("has neither the key 'transition' nor the key 'state'")
+    for key in keys:
+        if key not in fields:
+            raise ValueError(f"has no key {key!r}")
+    for key in fields:
+        if key not in (*keys, *_OPTIONAL):
+            raise ValueError(f"has a key {key!r}, which is none of {', '.join((*keys, *_OPTIONAL))}")
+    mdp = _dense(fields) if keys is _DENSE else _sparse(fields)
+    if "goals" in fields and "map" not in fields:
+        raise ValueError("has the key 'goals' without the key 'map'")
+    goals = tuple(_array(fields, "goals", "iu", 1).tolist()) if "goals" in fields else ()
+    layout = Layout(_array(fields, "map", "iu", 2).astype(np.int64), goals) if "map" in fields else None
+    policy = _array(fields, "policy", "iuf", 2) if "policy" in fields else None
+    return Problem(mdp, layout, _names(fields), policy)
+
+
+def _dense(fields: dict[str, Any]) -> MDP:
+    transition, reward = _array(fields, "transition", "iuf", 3), _array(fields, "reward", "iuf", 2, 3)
+    return MDP(transition, reward, float(_scalar(fields, "discount", "iuf")))
+
+
+def _sparse(fields: dict[str, Any]) -> MDP:
+    outcomes = Outcomes(
+        *(_array(fields, key, "iu", 1).astype(np.int64) for key in ("state", "action", "next_state")),
+        *(_array(fields, key, "iuf", 1) for key in ("probability", "reward")),
+    )
+    num_states, num_actions = (_scalar(fields, key, "iu") for key in ("num_states", "num_actions"))
+    for key, number in (("num_states", num_states), ("num_actions", num_actions)):
+        if number < 1:
+            raise ValueError(f"{key} must be at least 1, but is {number}")
+    if num_states * num_actions > outcomes.state.size:
+        asked = f"num_states · num_actions = {num_states} · {num_actions}"
+        raise ValueError(f"lists {outcomes.state.size} outcomes, too few for {asked}")
+    return MDP.from_outcomes(outcomes, num_states, num_actions, float(_scalar(fields, "discount", "iuf")))
+
+
+def _names(fields: dict[str, Any]) -> tuple[str, ...] | None:
+    if "names" not in fields:
+        return None
+    names = fields["names"].tolist() if isinstance(fields["names"], np.ndarray) else fields["names"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("names must hold strings, one a state")
+    return tuple(names)
+
+
+def _array(fields: dict[str, Any], key: str, kinds: str, *ranks: int) -> np.ndarray:
+    """An array whose dtype is of one of the kinds, and that has one of the numbers of axes."""
+    try:
+        array = np.asarray(fields[key])
+    except ValueError:
+        raise ValueError(f"{key} has rows of different lengths") from None
+    if array.size and array.dtype.kind not in kinds:
+        raise ValueError(f"{key} must hold {'numbers' if 'f' in kinds else 'integers'}, not {array.dtype}")
+    if array.ndim not in ranks:
+        raise ValueError(f"{key} must have {' or '.join(map(str, ranks))} axes, but has shape {list(array.shape)}")
+    return array
+
+
+def _scalar(fields: dict[str, Any], key: str, kinds: str) -> Any:
+    return _array(fields, key, kinds, 0).item()
+
+
+def _fields(problem: Problem) -> dict[str, Any]:
+    mdp, layout = problem.mdp, problem.layout
+    if isinstance(mdp.transition, np.ndarray):
+        fields: dict[str, Any] = {"transition": mdp.transition, "reward": _dense_reward(mdp.transition, mdp)}
+    else:
+        fields = mdp.outcomes()._asdict() | {"num_states": mdp.num_states, "num_actions": mdp.num_actions}
+    fields["discount"] = mdp.discount
+    optional = {
+        "names": problem.names,
+        "policy": problem.policy,
+        "map": None if layout is None else layout.cells,
+        "goals": None if layout is None else layout.goals,
+    }
+    fields |= {key: value for key, value in optional.items() if value is not None}
+    return {key: np.asarray(value) for key, value in fields.items()}
+
+
+def _dense_reward(transition: np.ndarray, mdp: MDP) -> np.ndarray:
+    """[S, A] where that says it all, otherwise [S, A, S]."""
+    state, action, next_state, _, reward = mdp.outcomes()
+    if np.array_equal(reward, mdp.reward[state, action]):
+        return mdp.reward
+    prices = np.zeros(transition.shape)
+    prices[state, action, next_state] = reward
+    return prices

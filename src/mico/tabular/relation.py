@@ -1,0 +1,139 @@
+"""The bisimulation relation by partition refinement: which states are the same, up to an explicit tolerance."""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, Int
+
+from mico.tabular.mdp import MDP, Chain
+from mico.tabular.partition import Partition
+
+_ENTRIES = 2_000_000  # probabilities of moving into classes that are held at a time
+
+
+class _Entries(NamedTuple):
+    """Features of states: `feature` of `state` is `value`; those not listed are 0, and the listed ones are then > 0."""
+
+    state: Int[np.ndarray, " K"]
+    feature: Int[np.ndarray, " K"]
+    value: Float[np.ndarray, " K"]
+
+
+def bisimulation_relation(mdp: MDP, *, tolerance: float) -> Partition:
+    r"""States are one class iff $r^a_x$ and $P^a_x(c)$ agree for every action a and class c, up to `tolerance`.
+
+    The classes by reward are split, all at once and again until none can be, wherever two consecutive values of some
+    feature inside a class are more than `tolerance` apart. Neither the order of states nor that of actions matters.
+    Rewards are means; a tolerance below rounding (1e-12, say) may split states over the last bits of a sum.
+    """
+    return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.reward, tolerance)
+
+
+def policy_bisimulation_relation(chain: Chain, *, tolerance: float) -> Partition:
+    """The same for a chain, as an MDP with one action."""
+    return _refined(sp.csr_array(chain.transition), chain.reward[:, None], tolerance)
+
+
+def _refined(kernel: sp.csr_array, reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:
+    """Rows of `kernel` are states, action after action."""
+    if not 0 <= tolerance < np.inf:
+        raise ValueError(f"tolerance must be finite and not negative, but is {tolerance}")
+    block, chained = _split(np.zeros(len(reward), dtype=np.int64), [_rewards(reward)], tolerance)
+    born = np.full(block.max() + 1, block.max() > 0)
+    while born.any():
+        # A class whose values all lie within the tolerance stays whole however it shrinks, so only new classes can
+        # tell its states apart; where values form a longer chain of small steps, every feature is looked at again.
+        rewards = [_rewards(reward)] if chained else []
+        moves = _moves(kernel, block, born | chained)
+        refined, chained = _split(block, itertools.chain(rewards, moves), tolerance)
+        block, born = refined, _is_new(refined, block)
+    return Partition.from_labels(block)
+
+
+def _rewards(reward: Float[np.ndarray, "S A"]) -> _Entries:
+    state, action = np.indices(reward.shape)
+    return _Entries(state.ravel(), action.ravel(), reward.ravel())
+
+
+def _moves(kernel: sp.csr_array, block: Int[np.ndarray, " S"], wanted: Bool[np.ndarray, " C"]) -> Iterator[_Entries]:
+    r"""$P^a_x(c)$ for the wanted classes c, in batches of a bounded number of entries."""
+    size = block.size
+    load = np.bincount(block, weights=np.bincount(kernel.indices, minlength=size))
+    batch = np.where(wanted, np.cumsum(np.where(wanted, load, 0)) // _ENTRIES, -1)
+    for number in np.unique(batch[wanted]):
+        chosen = batch == number
+        inside = np.flatnonzero(chosen[block])
+        column = (np.cumsum(chosen) - 1)[block[inside]]
+        into = sp.csr_array((np.ones(inside.size), (inside, column)), shape=(size, int(chosen.sum())))
+        mass = sp.coo_array(kernel @ into)
+        row, column = (axis.astype(np.int64) for axis in mass.coords)
+        yield _Entries(row % size, (row // size) * into.shape[1] + column, mass.data)
+
+
+def _split(
+    block: Int[np.ndarray, " S"], features: Iterable[_Entries], tolerance: float
+) -> tuple[Int[np.ndarray, " S"], bool]:
+    """Every class split by every feature at once, and whether some feature still spreads beyond the tolerance."""
+    label, chained = block, False
+    several = (np.bincount(block) > 1)[block]
+    for entries in features:
+        entries = _Entries(*(column[several[entries.state]] for column in entries))
+        if entries.state.size:
+            state, code, spreads = _pieces(entries, block, tolerance)
+            label = _told_apart(label, state, code)
+            chained = chained or spreads
+    return np.unique(label, return_inverse=True)[1], chained
+
+
+def _pieces(
+    entries: _Entries, block: Int[np.ndarray, " S"], tolerance: float
+) -> tuple[Int[np.ndarray, " k"], Int[np.ndarray, " k"], bool]:
+    """States above the lowest piece of their class in a feature, a code for their piece, and if a piece spreads."""
+    sizes = np.bincount(block)
+    group = entries.feature * sizes.size + block[entries.state]
+    order = np.lexsort((entries.value, group))
+    state, group, value = entries.state[order], group[order], entries.value[order]
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    length = np.diff(first, append=group.size)
+    below = np.roll(value, 1)
+    # states of the class that are not listed stand at 0, below all the others
+    below[first] = np.where(length < sizes[block[state[first]]], 0.0, value[first])
+    jump = value - below > tolerance
+    climbed = np.cumsum(jump)
+    higher = climbed > np.repeat(climbed[first] - jump[first], length)
+    opens = jump.copy()
+    opens[first] = True
+    bottom = np.flatnonzero(opens)
+    top = np.append(bottom[1:], group.size) - 1
+    spread = value[top] - np.where(jump, value, below)[bottom]
+    return state[higher], np.cumsum(opens)[higher], bool((spread > tolerance).any())
+
+
+def _told_apart(
+    label: Int[np.ndarray, " S"], state: Int[np.ndarray, " k"], code: Int[np.ndarray, " k"]
+) -> Int[np.ndarray, " S"]:
+    """States keep one label iff they had one and have the same list of codes; lists are compared place by place."""
+    order = np.argsort(state, kind="stable")
+    state, code = state[order], code[order]
+    spot = np.flatnonzero(np.diff(state, prepend=-1))
+    end = np.append(spot[1:], state.size)
+    label = label.copy()
+    while spot.size:
+        mine = state[spot]
+        pairs = label[mine] * (code.max() + 1) + code[spot]
+        _, number, shared = np.unique(pairs, return_inverse=True, return_counts=True)
+        label[mine] = label.max() + 1 + number
+        spot = spot + 1
+        going = (spot < end) & (shared[number] > 1)
+        spot, end = spot[going], end[going]
+    return label
+
+
+def _is_new(block: Int[np.ndarray, " S"], before: Int[np.ndarray, " S"]) -> Bool[np.ndarray, " C"]:
+    """Which classes are only a part of a class of before."""
+    parent = np.zeros(block.max() + 1, dtype=np.int64)
+    parent[block] = before
+    return np.bincount(parent)[parent] > 1

@@ -1,0 +1,123 @@
+"""What makes a transition kernel, a reward, a policy and a discount valid; errors that say what and where."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Matrix = np.ndarray | sp.csr_array
+
+_SUM_TOLERANCE = 1e-6  # rows nearer to 1 than this are taken as meant, and normalised
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """A fresh float64 array of what the caller gave."""
+    try:
+        return np.array(values, dtype=float)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+
+
+def is_sparse_list(values: Any) -> bool:
+    return isinstance(values, Sequence) and len(values) > 0 and all(sp.issparse(matrix) for matrix in values)
+
+
+def sparse_list(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
+    """A square CSR matrix an action, all of one size."""
+    kernels = tuple(sp.csr_array(matrix, dtype=float) for matrix in matrices)
+    size = kernels[0].shape[0]
+    for action, kernel in enumerate(kernels):
+        if kernel.shape != (size, size):
+            raise ValueError(f"{name} of action {action} has shape {list(kernel.shape)}, not [{size}, {size}]")
+    return kernels
+
+
+def checked_discount(discount: float) -> float:
+    try:
+        number = float(discount)
+    except (TypeError, ValueError):
+        raise ValueError(f"discount must be a number in [0, 1), not {discount!r}") from None
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"discount must lie in [0, 1), but is {discount}")
+    return number
+
+
+def check_finite(name: str, values: np.ndarray) -> None:
+    bad = np.argwhere(~np.isfinite(values))
+    if bad.size:
+        spot = tuple(int(i) for i in bad[0])
+        raise ValueError(f"{name}[{', '.join(map(str, spot))}] = {values[spot]} is not finite")
+
+
+def check_index(name: str, index: np.ndarray, bound: int) -> None:
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integers, not {index.dtype}")
+    bad = np.flatnonzero((index < 0) | (index >= bound))
+    if bad.size:
+        raise ValueError(f"{name}[{bad[0]}] = {index[bad[0]]} is outside 0..{bound - 1}")
+
+
+def checked_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray:
+    values = numbers("reward", reward)
+    if values.shape != shape:
+        raise ValueError(f"reward has shape {list(values.shape)}, but transition asks for {list(shape)}")
+    check_finite("reward", values)
+    values.setflags(write=False)
+    return values
+
+
+def checked_policy(policy: Any, shape: tuple[int, int]) -> np.ndarray:
+    """The uniform policy by name, or any [S, A] array whose rows are distributions."""
+    if isinstance(policy, str):
+        if policy != "uniform":
+            raise ValueError(f"policy must be 'uniform' or an array [S, A], not {policy!r}")
+        return np.full(shape, 1.0 / shape[1])
+    rows = numbers("policy", policy)
+    if rows.shape != shape:
+        raise ValueError(f"policy has shape {list(rows.shape)}, but the MDP asks for {list(shape)}")
+    return checked_rows("policy", rows, lambda row: f"state {row}", "action")
+
+
+def checked_kernel(transition: Any) -> np.ndarray | tuple[sp.csr_array, ...]:
+    """A dense kernel [S, A, S], or one sparse matrix an action."""
+    kernel = sparse_list("transition", transition) if is_sparse_list(transition) else numbers("transition", transition)
+    if isinstance(kernel, np.ndarray) and kernel.size and (kernel.ndim != 3 or kernel.shape[0] != kernel.shape[2]):
+        raise ValueError(f"transition must have shape [S, A, S], but has {list(kernel.shape)}")
+    if 0 in kernel[0].shape if isinstance(kernel, tuple) else kernel.size == 0:
+        raise ValueError("transition is empty: an MDP needs at least one state and one action")
+    if isinstance(kernel, tuple):
+        return tuple(
+            checked_rows("transition", matrix, lambda row, a=action: f"state {row}, action {a}")
+            for action, matrix in enumerate(kernel)
+        )
+    states, actions, _ = kernel.shape
+    name = lambda row: f"state {row // actions}, action {row % actions}"  # noqa: E731
+    return checked_rows("transition", kernel.reshape(-1, states), name).reshape(kernel.shape)
+
+
+def checked_rows(name: str, matrix: Any, where: Callable[[int], str], column: str = "state") -> Any:
+    """Rows that are distributions, normalised; otherwise an error that says where."""
+    rows = sp.csr_array(matrix, dtype=float, copy=True) if sp.issparse(matrix) else matrix
+    if sp.issparse(rows):
+        rows.sum_duplicates()
+    entries = rows.data if sp.issparse(rows) else rows.ravel()
+    for bad, what in ((~np.isfinite(entries), "not finite"), (entries < 0, "negative")):
+        if bad.any():
+            spot = int(bad.argmax())
+            if sp.issparse(rows):
+                row, spot_column = int(np.searchsorted(rows.indptr, spot, side="right")) - 1, int(rows.indices[spot])
+            else:
+                row, spot_column = divmod(spot, rows.shape[1])
+            raise ValueError(f"{name} of {where(row)}, at {column} {spot_column}, is {entries[spot]}: {what}")
+    sums = np.asarray(rows.sum(axis=1)).ravel()
+    off = np.flatnonzero(np.abs(sums - 1) > _SUM_TOLERANCE)
+    if off.size:
+        raise ValueError(f"{name} of {where(int(off[0]))} sums to {sums[off[0]]:.10g}, not to 1")
+    if sp.issparse(rows):
+        rows.data /= np.repeat(sums, np.diff(rows.indptr))
+        rows.eliminate_zeros()
+        return rows
+    rows /= sums[:, None]
+    rows.setflags(write=False)
+    return rows

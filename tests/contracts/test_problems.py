@@ -1,0 +1,157 @@
+"""To register a problem is to be tested: what every entry of MDPS keeps to."""
+
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+import jaxtyping
+import numpy as np
+import pytest
+import tyro
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mico.tabular import problems
+from mico.tabular.problems import MDPS, Layout, Problem
+
+RANDOM = [name for name in MDPS if "seed" in inspect.signature(MDPS[name]).parameters]
+discounts = st.floats(0.0, 0.999)
+seeds = st.integers(0, 2**32)
+
+
+@pytest.fixture(scope="module")
+def needed(tmp_path_factory):
+    """The options that a problem cannot do without."""
+    path = tmp_path_factory.mktemp("maps") / "room.txt"
+    path.write_text("####\n# G#\n####\n")
+    return {name: {} for name in MDPS} | {name: {"seed": 0} for name in RANDOM} | {"map": {"path": path}}
+
+
+@pytest.fixture
+def unchecked():
+    """Without the types that are checked while the tests run, as users have it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def same(one, other):
+    kernels = zip(one.mdp.kernels, other.mdp.kernels, strict=True)
+    alike = all(abs(p - q).max() == 0 for p, q in kernels if p.shape == q.shape)
+    return one.mdp.shape == other.mdp.shape and alike and np.array_equal(one.mdp.reward, other.mdp.reward)
+
+
+@pytest.mark.parametrize("name", MDPS)
+@settings(max_examples=5)
+@given(discount=discounts)
+def test_builds_with_the_discount_that_is_asked(needed, name, discount):
+    problem = MDPS[name](**needed[name], discount=discount)
+    assert isinstance(problem, Problem)
+    assert problem.mdp.discount == discount
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_rows_are_distributions(needed, name):
+    mdp = MDPS[name](**needed[name]).mdp
+    assert len(mdp.kernels) == mdp.num_actions
+    for kernel in mdp.kernels:
+        assert kernel.shape == (mdp.num_states, mdp.num_states)
+        assert kernel.min() >= 0
+        np.testing.assert_allclose(kernel.sum(axis=1), 1, atol=1e-12)
+    assert np.isfinite(mdp.reward).all()
+    listed = mdp.outcomes()
+    total = np.zeros(mdp.shape)
+    np.add.at(total, (listed.state, listed.action), listed.probability)
+    np.testing.assert_allclose(total, 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_names_layout_and_policy_fit_the_mdp(needed, name):
+    problem = MDPS[name](**needed[name])
+    if problem.names is not None:
+        assert len(set(problem.names)) == problem.mdp.num_states
+    if problem.policy is not None:
+        assert problem.policy.shape == problem.mdp.shape
+        np.testing.assert_allclose(problem.policy.sum(axis=1), 1)
+    if problem.layout is not None:
+        assert isinstance(problem.layout, Layout)
+        painted = problem.layout.paint(np.arange(problem.mdp.num_states))
+        np.testing.assert_array_equal(np.nan_to_num(painted, nan=-1), problem.layout.cells)
+        assert len(problem.layout.goals) >= 1
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@given(seed=seeds)
+def test_a_seed_fixes_the_mdp(name, seed):
+    one = MDPS[name](seed=seed)
+    assert same(one, MDPS[name](seed=seed))
+    assert not same(one, MDPS[name](seed=seed + 1))
+
+
+@pytest.mark.parametrize("name", [name for name in MDPS if name not in RANDOM])
+def test_what_takes_no_seed_is_not_random(needed, name):
+    assert same(MDPS[name](**needed[name]), MDPS[name](**needed[name]))
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_options_are_what_a_command_line_can_give(needed, name):
+    parameters = inspect.signature(MDPS[name]).parameters
+    assert "discount" in parameters
+    for parameter in parameters.values():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        required = parameter.default is inspect.Parameter.empty
+        assert required == (parameter.name in needed[name])
+        plain = parameter.annotation in (int, float, str, bool, Path, int | None)
+        assert plain or get_origin(parameter.annotation) is Literal
+    flags = [word for key, value in needed[name].items() for word in (f"--{key}", str(value))]
+    built = tyro.cli(MDPS[name], args=[*flags, "--discount", "0.25"])
+    assert built.mdp.discount == 0.25
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_every_choice_of_an_option_builds_and_no_other(needed, unchecked, name):
+    for key, parameter in inspect.signature(MDPS[name]).parameters.items():
+        if get_origin(parameter.annotation) is Literal:
+            for choice in get_args(parameter.annotation):
+                assert isinstance(MDPS[name](**needed[name], **{key: choice}), Problem)
+            with pytest.raises(ValueError, match=f"{key} must be .* not 'neither'"):
+                MDPS[name](**needed[name], **{key: "neither"})
+
+
+@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("discount", [-0.1, 1.0, float("nan")])
+def test_discounts_out_of_range_are_refused(needed, name, discount):
+    with pytest.raises(ValueError, match=f"discount .* {discount}"):
+        MDPS[name](**needed[name], discount=discount)
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_first_docstring_line_is_one_sentence(name):
+    first = (MDPS[name].__doc__ or "").splitlines()[0].strip()
+    assert first.endswith((".", "$."))
+    assert ". " not in first
+
+
+def test_the_registry_imports_no_environment_library():
+    code = (
+        "import sys, mico.tabular.problems as p; print(len(p.MDPS), 'gymnasium' in sys.modules, 'jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(len(MDPS)), "False", "False"]
+
+
+def test_problem_by_name():
+    assert problems.problem("dayan", discount=0.5).mdp.discount == 0.5
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("four-room", "four-rooms"), ("frozenlake", "frozen-lake")])
+def test_an_unknown_name_is_answered_with_the_nearest(wrong, meant):
+    with pytest.raises(ValueError, match=f"{wrong}.*{meant}"):
+        problems.problem(wrong)
+
+
+def test_a_name_like_no_other_is_answered_with_all():
+    with pytest.raises(ValueError, match=r"garnet.*action-reward"):
+        problems.problem("")
