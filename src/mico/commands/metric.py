@@ -3,14 +3,17 @@
 import difflib
 import functools
 import inspect
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from mico.commands.measurement import Measurement
 from mico.commands.metric_files import write_files
@@ -18,7 +21,7 @@ from mico.commands.metric_summary import summary_table
 from mico.commands.policies import WORDS, named_policy
 from mico.commands.text import summary
 from mico.results.folders import writable
-from mico.tabular import MDPS, METRICS, Problem, distance, load, uniform_policy
+from mico.tabular import MDPS, METRICS, Problem, distance, load, uniform_policy, watch
 from mico.tabular.mdp import Reward
 
 
@@ -88,7 +91,7 @@ def _measure(name: str, problem: Problem, options: Options, own: dict[str, Any])
     out = writable(options.out)
     console = Console(highlight=False)
     start = time.perf_counter()
-    with console.status(f"{options.metric} of {mdp.num_states} states"):
+    with _shown(console, f"{options.metric} of {mdp.num_states} states", options.tolerance):
         solution = distance(options.metric, mdp, policy, tolerance=options.tolerance, reward=options.reward)
     seconds = time.perf_counter() - start
     if policy is None and METRICS[options.metric].on == "policy":
@@ -97,6 +100,24 @@ def _measure(name: str, problem: Problem, options: Options, own: dict[str, Any])
     console.print(summary_table(measurement))
     for line in write_files(measurement, out, origin):
         console.print(line, soft_wrap=True)
+
+
+@contextmanager
+def _shown(console: Console, what: str, tolerance: float) -> Iterator[None]:
+    """A bar that fills as the certified error falls, by its logarithm, to the tolerance."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[error]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=None, error="")
+        errors: list[float] = []
+
+        def show(error: float) -> None:
+            errors.append(max(error, tolerance))
+            whole = math.log(errors[0] / tolerance)
+            done = whole - math.log(errors[-1] / tolerance)
+            progress.update(task, total=whole or 1.0, completed=done, error=f"error {error:.0e}")
+
+        with watch(show):
+            yield
 
 
 def _origin(problem: Problem, state: int | None) -> int | None:

@@ -2,9 +2,11 @@
 
 import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
+
+import numpy as np
 
 from mico.tabular.mdp import MDP, Chain, Reward
 from mico.tabular.metrics import bisimulation, lax, mico, reward_law
@@ -25,6 +27,7 @@ class Metric:
     solve: Callable[[Any, float], Solution]  # (Chain or MDP, tolerance)
     update: Callable[[Any], Operator] | None = None  # the operator it is the fixed point of
     rewards: tuple[str, ...] = ("mean",)
+    solve_many: Callable[[Sequence[Chain], float], Solution] | None = None  # where a batch is more than its members
 
     def subject(self, mdp: MDP | Chain, policy: Any = None, reward: Reward = "mean") -> MDP | Chain:
         """What the metric is a metric of: the MDP, or the chain that the policy (uniform if None) makes of it."""
@@ -52,12 +55,14 @@ METRICS: dict[str, Metric] = {
         mico.solve,
         mico.update,
         rewards=("mean", "sampled"),
+        solve_many=mico.solve_many,
     ),
     "reduced-mico": Metric(
         "reduced MICo distance ΠU: U less half of both self-distances",
         "policy",
         mico.solve_reduced,
         rewards=("mean", "sampled"),
+        solve_many=mico.solve_many_reduced,
     ),
     "pi-bisimulation": Metric(
         "π-bisimulation: as U, but under the best coupling",
@@ -82,9 +87,10 @@ def distance(
 ) -> Solution:
     """The metric `name` between all pairs of states, each entry within the certified `error` of the exact one.
 
-    `policy` is an array [S, A] or "uniform" (also what None means, for the metrics of a policy). `reward="sampled"`
-    compares draws of the rewards instead of their means (for `mico` and `reduced-mico`). Where float64 cannot reach
-    the tolerance, the honest error comes back with a warning.
+    `policy` is an array [S, A] or "uniform" (also what None means, for the metrics of a policy); a batch of policies
+    [B, S, A] gives a value [B, S, S] and the largest error. `reward="sampled"` compares draws of the rewards instead of
+    their means (for `mico` and `reduced-mico`). Where float64 cannot reach the tolerance, the honest error comes back
+    with a warning.
     """
     if name not in METRICS:
         near = difflib.get_close_matches(name, METRICS, n=2, cutoff=0.3) or list(METRICS)
@@ -92,8 +98,19 @@ def distance(
     if not 0 < tolerance < float("inf"):
         raise ValueError(f"tolerance must be positive and finite, but is {tolerance}")
     metric = METRICS[name]
-    solution = metric.solve(metric.subject(mdp, policy, reward), tolerance)
+    if np.ndim(policy) == 3 and len(policy):
+        solution = _solve_many(metric, [metric.subject(mdp, one, reward) for one in policy], tolerance)
+    else:
+        solution = metric.solve(metric.subject(mdp, policy, reward), tolerance)
     if solution.error > tolerance:
         message = f"{name}: the certified error is {solution.error:.3g}, more than the tolerance {tolerance:.3g}"
         warnings.warn(message, ToleranceWarning, stacklevel=2)
     return solution
+
+
+def _solve_many(metric: Metric, chains: Sequence[Any], tolerance: float) -> Solution:
+    if metric.solve_many is not None:
+        return metric.solve_many(chains, tolerance)
+    each = [metric.solve(chain, tolerance) for chain in chains]
+    error, iterations = max(solution.error for solution in each), max(solution.iterations for solution in each)
+    return Solution(np.stack([solution.value for solution in each]), error, iterations)

@@ -3,13 +3,14 @@ r"""The MICo distance $U^\pi$ and its reduced form $\Pi U^\pi$, dense, by square
 The same code serves NumPy and any other array-API library: JAX arrays on a GPU stay there.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import array_api_compat as api
 import numpy as np
 
 from mico.tabular import couplings
-from mico.tabular.mdp import MDP, Chain, Reward
+from mico.tabular.mdp import Chain
 from mico.tabular.metrics._operator import Operator, Solution, operator
 from mico.tabular.metrics._progress import tell
 
@@ -20,8 +21,15 @@ def solve(chain: Chain, tolerance: float) -> Solution:
 
 
 def solve_reduced(chain: Chain, tolerance: float) -> Solution:
-    """The reduced distance; a distance and two halves of self-distances, so at most twice the error."""
-    full = solve(chain, tolerance / 2)
+    return _reduced(solve(chain, tolerance / 2))
+
+
+def solve_many_reduced(chains: Sequence[Chain], tolerance: float) -> Solution:
+    return _reduced(solve_many(chains, tolerance / 2))
+
+
+def _reduced(full: Solution) -> Solution:
+    """A distance less two halves of self-distances, so at most twice the error."""
     return Solution(np.maximum(reduced(full.value), 0.0), 2 * full.error, full.iterations)
 
 
@@ -29,12 +37,11 @@ def update(chain: Chain) -> Operator:
     return operator([chain], couplings.independent)
 
 
-def of_policies(mdp: MDP, policies: np.ndarray, *, tolerance: float = 1e-8, reward: Reward = "mean") -> Solution:
-    """MICo for a batch of policies [B, S, A] at once: value [B, S, S], and the worst error of the batch."""
-    chains = [mdp.chain(policy, reward=reward) for policy in policies]
+def solve_many(chains: Sequence[Chain], tolerance: float) -> Solution:
+    """The distances of chains that share a discount, all at once: value [B, S, S], and the worst of their errors."""
     transition = np.stack([chain.dense_transition() for chain in chains])
     gap = np.stack([chain.reward_gap() for chain in chains])
-    return doubling(transition, gap, mdp.discount, tolerance=tolerance)
+    return doubling(transition, gap, chains[0].discount, tolerance=tolerance)
 
 
 def reduced(distance: Any) -> Any:

@@ -1,0 +1,357 @@
+"""To register a metric is to be tested: what every entry of METRICS keeps to."""
+
+import signal
+import warnings
+
+import numpy as np
+import pytest
+import references
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import PARTS, mdps, sparse
+
+from mico.tabular import METRICS, MDP, ToleranceWarning, distance, garnet, lukaszyk_karmowski, problem, wasserstein
+
+OF_A_POLICY = [name for name, metric in METRICS.items() if metric.on == "policy"]
+OF_THE_MDP = [name for name, metric in METRICS.items() if metric.on == "mdp"]
+FIXED_POINTS = [name for name, metric in METRICS.items() if metric.update is not None]
+SAMPLED = [name for name, metric in METRICS.items() if "sampled" in metric.rewards]
+ZERO_FOR_TWINS = [name for name in METRICS if name != "mico"]  # whose self-distances are not zero
+PRECISE = 1e-9  # times the size of the numbers: what references and tolerances are exact to
+
+every_metric = pytest.mark.parametrize("name", METRICS)
+small = {"states": (1, 2, 3, 5), "actions": (1, 2), "discounts": (0.0, 0.5, 0.9)}
+
+
+@pytest.fixture
+def patience():
+    """Fails a test that would never end."""
+
+    def give_up(*_):
+        raise TimeoutError("no answer within 10 seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def solved(name, sample, mdp=None, *, precision=PRECISE):
+    mdp = sample.mdp if mdp is None else mdp
+    return distance(name, mdp, asked(name, sample.policy), tolerance=precision * sample.scale)
+
+
+def asked(name, policy):
+    """The policy, for the metrics that take one."""
+    return policy if name in OF_A_POLICY else None
+
+
+@every_metric
+@given(sample=mdps())
+def test_is_a_symmetric_and_non_negative_matrix_within_the_tolerance(name, sample):
+    value, error, iterations = solved(name, sample)
+    assert value.shape == (sample.mdp.num_states,) * 2
+    assert value.dtype == np.float64
+    np.testing.assert_array_equal(value, value.T)
+    assert value.min() >= 0
+    assert 0 <= error <= PRECISE * sample.scale
+    assert iterations >= 0
+
+
+@every_metric
+@settings(max_examples=15)
+@given(sample=mdps(**small, rows=("parts",)))
+def test_error_is_a_bound_on_the_true_error(name, sample):
+    exact = references.metric(
+        name, sample.mdp, asked(name, sample.policy), parts=PARTS, precision=1e-10 * sample.scale
+    )
+    for precision in (0.3, 1e-2, 1e-5, 1e-9):
+        value, error, _ = solved(name, sample, precision=precision)
+        assert np.abs(value - exact).max() <= error + 2e-10 * sample.scale
+        assert error <= precision * sample.scale
+
+
+@every_metric
+@settings(max_examples=4)
+@given(sample=mdps(states=(3,), actions=(2,), discounts=(0.99,), rows=("parts",)))
+def test_error_is_a_bound_on_the_true_error_at_a_large_discount(name, sample):
+    exact = references.metric(name, sample.mdp, asked(name, sample.policy), parts=PARTS, precision=1e-9 * sample.scale)
+    for precision in (1e-2, 1e-9):
+        value, error, _ = solved(name, sample, precision=precision)
+        assert np.abs(value - exact).max() <= error + 2e-9 * sample.scale
+
+
+@pytest.mark.parametrize("name", [name for name in FIXED_POINTS if name != "mico"])
+@settings(max_examples=6)
+@given(sample=mdps(states=(3, 5), actions=(1, 2), discounts=(0.5, 0.9)))
+def test_one_sweep_of_linear_programs_agrees(name, sample):
+    """For probabilities of any kind: if a step of the naive operator moves d by e, d is within e/(1−γ)."""
+
+    def cost(mass, other, d):
+        i, j = np.flatnonzero(mass), np.flatnonzero(other)
+        return references.transport_cost(mass[i], other[j], d[np.ix_(i, j)])
+
+    value, error, _ = solved(name, sample)
+    value /= sample.scale
+    unit = MDP(sample.mdp.transition, sample.mdp.reward / sample.scale, sample.mdp.discount)
+    update, subject = {
+        "pi-bisimulation": (references.update_of_policy, unit.chain(sample.policy)),
+        "bisimulation": (references.update_of_bisimulation, unit),
+        "lax-bisimulation": (references.update_of_lax_bisimulation, unit),
+    }[name]
+    assert np.abs(update(subject, cost, value) - value).max() <= 2 * error / sample.scale + 1e-9
+
+
+@pytest.mark.parametrize("name", FIXED_POINTS)
+@given(sample=mdps(states=(1, 2, 3, 5), actions=(1, 2)))
+def test_operator_is_a_contraction_from_anywhere(name, sample):
+    operator = METRICS[name].operator(sample.mdp, asked(name, sample.policy))
+    a, b = sample.scale * sample.rng.normal(size=(2, *2 * (sample.mdp.num_states,)))  # negative and asymmetric
+    assert np.abs(operator(a) - operator(b)).max() <= (sample.mdp.discount * np.abs(a - b).max()) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", FIXED_POINTS)
+@given(sample=mdps(states=(1, 2, 3, 5), actions=(1, 2)))
+def test_operator_keeps_the_solution_and_draws_other_starts_to_it(name, sample):
+    operator = METRICS[name].operator(sample.mdp, asked(name, sample.policy))
+    value, error, _ = solved(name, sample)
+    assert np.abs(operator(value) - value).max() <= 2 * error + 1e-13 * sample.scale
+    d = value + sample.scale * sample.rng.normal(size=value.shape)
+    for _ in range(4):
+        closer = sample.mdp.discount * np.abs(d - value).max() + 2 * error + 1e-13 * sample.scale
+        d = operator(d)
+        assert np.abs(d - value).max() <= closer
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name not in FIXED_POINTS])
+def test_derived_metrics_have_no_operator(name):
+    with pytest.raises(ValueError, match="derived"):
+        METRICS[name].operator(garnet(3, 2, seed=0))
+
+
+@every_metric
+@given(sample=mdps(), factor=st.sampled_from((-3.0, -1.0, 0.0, 1e-5, 2.0)))
+def test_scaling_and_shifting_the_rewards(name, sample, factor):
+    mdp, scale = sample.mdp, sample.scale
+    plain = solved(name, sample)
+    scaled = solved(name, sample, MDP(mdp.transition, factor * mdp.reward, mdp.discount))
+    np.testing.assert_allclose(scaled.value, abs(factor) * plain.value, rtol=0, atol=6 * PRECISE * scale)
+    moved = solved(name, sample, MDP(mdp.transition, mdp.reward + factor * np.ptp(mdp.reward), mdp.discount))
+    np.testing.assert_allclose(moved.value, plain.value, rtol=0, atol=3 * PRECISE * scale)
+
+
+@every_metric
+@given(sample=mdps())
+def test_relabelling_the_states_relabels_the_distances(name, sample):
+    mdp = sample.mdp
+    new = sample.rng.permutation(mdp.num_states)
+    relabelled = MDP(mdp.transition[new][:, :, new], mdp.reward[new], mdp.discount)
+    there = distance(name, relabelled, asked(name, sample.policy[new]), tolerance=PRECISE * sample.scale).value
+    here = solved(name, sample).value
+    np.testing.assert_allclose(there, here[np.ix_(new, new)], rtol=0, atol=2 * PRECISE * sample.scale)
+
+
+@pytest.mark.parametrize("name", OF_THE_MDP)
+@given(sample=mdps())
+def test_relabelling_the_actions_changes_nothing(name, sample):
+    mdp = sample.mdp
+    new = sample.rng.permutation(mdp.num_actions)
+    there = solved(name, sample, MDP(mdp.transition[:, new], mdp.reward[:, new], mdp.discount)).value
+    np.testing.assert_allclose(there, solved(name, sample).value, rtol=0, atol=2 * PRECISE * sample.scale)
+
+
+@every_metric
+@given(sample=mdps(discounts=(0.0,)))
+def test_without_a_future_it_is_the_gap_of_rewards(name, sample):
+    mdp = sample.mdp
+    states, actions = range(mdp.num_states), range(mdp.num_actions)
+    gap = np.zeros((mdp.num_states,) * 2)
+    for x, y in np.ndindex(gap.shape):
+        between = np.array([[abs(mdp.reward[x, a] - mdp.reward[y, b]) for b in actions] for a in actions])
+        if name == "bisimulation":
+            gap[x, y] = max(between[a, a] for a in actions)
+        elif name == "lax-bisimulation":
+            gap[x, y] = max(*(min(between[a]) for a in actions), *(min(between[:, b]) for b in actions), 0)
+        else:
+            mean = [sum(sample.policy[s, a] * mdp.reward[s, a] for a in actions) for s in states]
+            gap[x, y] = abs(mean[x] - mean[y])
+    np.testing.assert_allclose(solved(name, sample).value, gap, rtol=0, atol=PRECISE * sample.scale)
+
+
+@pytest.mark.parametrize("name", ZERO_FOR_TWINS)
+@given(sample=mdps(states=(2, 3, 5, 8), twins=True))
+def test_states_that_behave_alike_are_at_distance_zero(name, sample):
+    value, error, _ = solved(name, sample)
+    assert value[0, -1] <= error
+    np.testing.assert_allclose(value[0], value[-1], rtol=0, atol=2 * error)
+
+
+@pytest.mark.parametrize("name", ZERO_FOR_TWINS)
+@given(sample=mdps())
+def test_self_distances_are_zero(name, sample):
+    np.testing.assert_array_equal(np.diag(solved(name, sample).value), 0)
+
+
+@every_metric
+@given(sample=mdps(pay=("constant",)))
+def test_constant_rewards_put_all_states_together(name, sample):
+    value, error, _ = solved(name, sample)
+    assert value.max() <= error + 1e-12 * np.abs(sample.mdp.reward).max() / (1 - sample.mdp.discount)
+
+
+@every_metric
+@given(sample=mdps())
+def test_dense_and_sparse_agree(name, sample):
+    dense, other = solved(name, sample), solved(name, sample, sparse(sample.mdp))
+    assert np.abs(dense.value - other.value).max() <= dense.error + other.error + 1e-13 * sample.scale
+
+
+@pytest.mark.parametrize("name", OF_A_POLICY)
+@given(sample=mdps())
+def test_a_chain_stands_for_its_policy(name, sample):
+    tolerance = PRECISE * sample.scale
+    of_chain = distance(name, sample.mdp.chain(sample.policy), tolerance=tolerance)
+    np.testing.assert_array_equal(of_chain.value, solved(name, sample).value)
+    uniform = distance(name, sample.mdp, np.full(sample.mdp.shape, 1 / sample.mdp.num_actions), tolerance=tolerance)
+    for policy in (None, "uniform"):
+        np.testing.assert_array_equal(distance(name, sample.mdp, policy, tolerance=tolerance).value, uniform.value)
+
+
+@every_metric
+@pytest.mark.parametrize("num_actions", [1, 3])
+def test_one_state(name, num_actions):
+    mdp = MDP(np.ones((1, num_actions, 1)), np.arange(num_actions)[None] - 0.5, 0.9)
+    value, error, _ = distance(name, mdp)
+    np.testing.assert_allclose(value, [[0.0]], rtol=0, atol=error)
+
+
+@every_metric
+@pytest.mark.parametrize("tolerance", [1e-14, 1e-15, 1e-16, 1e-30])
+@pytest.mark.parametrize("discount", [0.5, 0.9])
+@pytest.mark.usefixtures("patience")
+def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(name, tolerance, discount):
+    rng = np.random.default_rng(7)
+    mdp = MDP(rng.multinomial(4, np.full(5, 0.2), size=(5, 2)) / 4, rng.normal(size=(5, 2)), discount)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        value, error, _ = distance(name, mdp, tolerance=tolerance)
+    assert (ToleranceWarning in [warning.category for warning in caught]) == (error > tolerance)
+    assert error > tolerance or tolerance >= 1e-14
+    assert error < 1e-9
+    exact = references.metric(name, mdp, None, parts=8, precision=1e-12)
+    assert np.abs(value - exact).max() <= error + 1e-11
+
+
+@every_metric
+@pytest.mark.parametrize("scale", [1e6, 1e12, 1e100])
+@pytest.mark.usefixtures("patience")
+def test_large_rewards_with_the_usual_tolerance_come_back_with_a_warning(name, scale):
+    mdp = garnet(5, 2, seed=3)
+    exact = distance(name, mdp, tolerance=1e-11)
+    with pytest.warns(ToleranceWarning, match=name):
+        value, error, _ = distance(name, MDP(mdp.transition, scale * mdp.reward, mdp.discount))
+    assert 1e-8 < error < 1e-9 * scale
+    assert np.abs(value / scale - exact.value).max() <= error / scale + 2e-11
+
+
+@every_metric
+@pytest.mark.usefixtures("patience")
+def test_rewards_too_large_to_subtract_are_refused(name):
+    mdp = MDP(np.full((2, 1, 2), 0.5), [[1.5e308], [-1.5e308]], 0.9)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="reward"):
+        distance(name, mdp)
+
+
+@pytest.mark.parametrize("name", ["bisimulation", "lax-bisimulation"])
+def test_rows_that_differ_by_rounding_alone_do_not_hide_other_actions(name):
+    """Action 0 leads x and y to the same place, but for digits beyond the fifteenth; the others do not."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        transition, reward = rng.dirichlet(np.full(5, 0.3), size=(5, 2)), rng.random((5, 2))
+        transition[0, 0] = [0.4, 0.15, 0.15, 0.15, 0.15]
+        transition[1, 0], reward[1, 0] = transition[0, 0], reward[0, 0]
+        exact = distance(name, MDP(transition, reward, 0.9)).value
+        transition[1, 0] += np.array([-4, 1, 1, 1, 1]) * 8e-16
+        value, error, _ = distance(name, MDP(transition, reward, 0.9))
+        assert np.abs(value - exact).max() <= error + 1e-8
+
+
+@pytest.mark.parametrize("name", OF_THE_MDP)
+def test_metrics_of_the_mdp_refuse_a_policy_and_a_chain(name):
+    mdp = garnet(3, 2, seed=0)
+    for policy in ("uniform", np.full((3, 2), 0.5)):
+        with pytest.raises(ValueError, match="policy must be None"):
+            distance(name, mdp, policy)
+    with pytest.raises(ValueError, match="must be an MDP, not a Chain"):
+        distance(name, mdp.chain())
+
+
+@pytest.mark.parametrize("name", OF_A_POLICY)
+def test_policies_that_are_none_are_refused(name):
+    mdp = garnet(3, 2, seed=0)
+    for policy, message in (
+        ("greedy", "'greedy'"),
+        ([[0.5, 0.5]], r"policy has shape \[1, 2\], but the MDP asks for \[3, 2\]"),
+        ([[1, 0], [0.5, 0.6], [0, 1]], "policy of state 1 sums to 1.1"),
+        ([[1, 0], [1, 0], [1.5, -0.5]], "policy of state 2, at action 1, is -0.5: negative"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            distance(name, mdp, policy)
+    with pytest.raises(ValueError, match="policy must be None: a chain has its policy in it"):
+        distance(name, mdp.chain(), "uniform")
+
+
+def test_unknown_names_are_refused_with_those_near_it():
+    for name, near in (("micoo", "mico"), ("bisimulaton", "bisimulation"), ("zzz", "reward-law")):
+        with pytest.raises(ValueError, match=f"name must be one of the metrics, not '{name}'; near it: .*{near}"):
+            distance(name, garnet(2, 1, seed=0))
+
+
+@every_metric
+@pytest.mark.parametrize("tolerance", [0.0, -1e-8, float("nan"), float("inf")])
+def test_tolerances_that_mean_nothing_are_refused(name, tolerance):
+    with pytest.raises(ValueError, match="tolerance must be positive and finite, but is"):
+        distance(name, garnet(2, 1, seed=0), tolerance=tolerance)
+
+
+@every_metric
+def test_sampled_rewards_are_compared_or_refused(name):
+    mdp = problem("random-reward").mdp
+    if name not in SAMPLED:
+        with pytest.raises(ValueError, match="reward must be 'mean' for this metric, not 'sampled'"):
+            distance(name, mdp, reward="sampled")
+        return
+    np.testing.assert_allclose(distance("mico", mdp, reward="sampled").value, [[5.0]])
+    np.testing.assert_allclose(distance("reduced-mico", mdp, reward="sampled").value, [[0.0]], atol=1e-8)
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_chain_without_a_law_of_rewards_is_refused_where_they_are_to_be_sampled(name):
+    with pytest.raises(ValueError, match="reward"):
+        distance(name, problem("random-reward").mdp.chain(), reward="sampled")
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+@given(sample=mdps(states=(2, 3, 5), discounts=(0.5, 0.9)))
+def test_sampled_rewards_against_scipy(name, sample):
+    mdp = sample.mdp
+    prices = mdp.reward[:, :, None] + np.ptp(mdp.reward) * sample.rng.integers(0, 3, size=mdp.transition.shape)
+    priced = MDP(mdp.transition, prices, mdp.discount)
+    exact = references.mico(priced.chain(sample.policy, reward="sampled"))
+    exact = references.reduced(exact) if name == "reduced-mico" else exact
+    value, error, _ = distance(name, priced, sample.policy, reward="sampled", tolerance=PRECISE * sample.scale)
+    assert np.abs(value - exact).max() <= error + 1e-10 * sample.scale
+
+
+@given(sample=mdps(states=(1, 3, 5), discounts=(0.9,)))
+def test_operators_use_the_couplings_that_are_public(sample):
+    """One entry of each operator by the two functions of distributions."""
+    chain = sample.mdp.chain(sample.policy)
+    d = sample.scale * sample.rng.random((chain.num_states,) * 2)
+    x, y = sample.rng.integers(chain.num_states, size=2)
+    rows, gap = chain.dense_transition(), abs(chain.reward[x] - chain.reward[y])
+    for name, lift in (("mico", lukaszyk_karmowski), ("pi-bisimulation", wasserstein)):
+        expected = gap + chain.discount * lift(rows[x], rows[y], d)
+        found = METRICS[name].operator(chain)(d)[x, y]
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-12 * sample.scale)

@@ -1,0 +1,226 @@
+"""The command line: what it prints, what it imports, and how it fails."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from mico import cli
+from mico.commands.text import summary
+from mico.tabular import MDPS, METRICS
+
+HEAVY = ("jax", "umap", "ot", "matplotlib", "numpy", "pandas", "rich", "tyro")
+
+
+def python(*arguments):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def imported(code):
+    """Which of the heavy packages a fresh interpreter has imported after the code."""
+    done = python("-c", f"{code}\nimport sys; sys.stderr.write(' '.join(sys.modules))")
+    assert done.returncode == 0
+    return set(HEAVY) & set(done.stderr.split())
+
+
+@pytest.fixture
+def fails(capsys, tmp_path, monkeypatch):
+    """Run in an empty folder: the exit code must be 2, the error one line, and nothing else printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(argv)
+        printed = capsys.readouterr()
+        assert stop.value.code == 2
+        assert printed.out == ""
+        assert printed.err.startswith("mico: ")
+        assert printed.err.count("\n") == 1
+        return printed.err
+
+    return run
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help_names_every_command_and_needs_only_the_standard_library(arguments):
+    done = python("-m", "mico.cli", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    for name, (_, line) in cli.COMMANDS.items():
+        assert name in done.stdout
+        assert line in done.stdout
+    assert imported(f"from mico import cli; cli.main({arguments!r})") == set()
+
+
+def test_version():
+    done = python("-m", "mico.cli", "--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "mico 0.1.0\n", "")
+    assert imported("from mico import cli; cli.main(['--version'])") == set()
+
+
+@pytest.mark.parametrize("module", ["mico", "mico.tabular"])
+def test_the_library_imports_no_package_that_is_slow_to_load(module):
+    assert imported(f"import {module}") <= {"numpy"}
+
+
+def test_an_unknown_command_names_the_nearest():
+    done = python("-m", "mico.cli", "metrc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mico: 'metrc' is no command; near it: metric\n"
+
+
+def test_an_unknown_command_like_no_other_names_all(fails):
+    assert all(name in fails("xyzzy") for name in cli.COMMANDS)
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS)
+def test_every_command_explains_itself(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"usage: mico {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_every_problem_has_its_options_as_flags(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["metric", name, "--help"])
+    printed = capsys.readouterr().out
+    assert stop.value.code == 0
+    for flag in ("--discount", "--metric", "--policy", "--out"):
+        assert flag in printed
+
+
+def test_a_file_has_the_discount_as_a_flag(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["metric", "mine.npz", "--help"])
+    printed = capsys.readouterr().out
+    assert "--discount" in printed
+    assert "The problem in a file" in printed
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_every_summary_is_plain_text(name):
+    assert summary(MDPS[name])
+    assert not set(summary(MDPS[name])) & set("$\\\n{}")
+
+
+def test_list_names_every_problem_and_metric(capsys):
+    cli.main(["list"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    first = {words[0]: words for words in lines if words}
+    assert {*MDPS, *METRICS} <= set(first)
+    assert first["garnet"][-1] == "needed"
+    assert first["taxi"][-1] == "–"
+
+
+def test_metric_as_a_process():
+    done = python("-m", "mico.cli", "metric", "nowhere.npz")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mico: nowhere.npz: No such file or directory\n"
+
+
+def test_a_tolerance_out_of_reach_is_one_line_of_warning(tmp_path):
+    done = python("-m", "mico.cli", "metric", "two-state", "--tolerance", "1e-30", "--out", str(tmp_path))
+    assert done.returncode == 0
+    assert done.stderr.startswith("mico: mico: the certified error is ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_demo(tmp_path, capsys):
+    cli.main(["demo", "--out", str(tmp_path / "demo")])
+    printed = capsys.readouterr().out
+    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
+        *(f"four-rooms.{ending}" for ending in ("png", "pdf", "csv")),
+        "metrics.csv",
+    }
+    first, *_, last = printed.strip().splitlines()
+    assert "four-rooms" in first
+    assert str(tmp_path / "demo") in last
+    for name in METRICS:
+        assert f" {name} " in printed
+
+
+def test_unknown_problem(fails):
+    assert "'four-roms'" in fails("metric", "four-roms")
+    assert "four-rooms" in fails("metric", "four-roms")
+
+
+def test_no_problem(fails):
+    assert "PROBLEM" in fails("metric")
+    assert "PROBLEM" in fails("metric", "--metric", "mico")
+
+
+def test_unknown_metric(fails):
+    assert "'micco'" in fails("metric", "two-state", "--metric", "micco")
+
+
+def test_a_policy_for_a_metric_of_the_mdp_alone(fails):
+    assert "policy" in fails("metric", "two-state", "--metric", "bisimulation", "--policy", "uniform")
+
+
+@pytest.mark.parametrize("file", ["broken.npz", "broken.json", "broken"])
+def test_broken_file(fails, tmp_path, file):
+    (tmp_path / file).write_bytes(b"PK\x03\x04 is no archive\n\n")
+    assert file in fails("metric", file)
+
+
+@pytest.mark.parametrize("file", ["missing.npz", "missing.json"])
+def test_missing_file(fails, file):
+    assert f"{file}: No such file" in fails("metric", file)
+
+
+@pytest.mark.parametrize("discount", ["1.0", "-0.1", "nan"])
+def test_bad_discount(fails, discount):
+    assert "discount" in fails("metric", "two-state", "--discount", discount)
+
+
+@pytest.mark.parametrize("tolerance", ["0", "-1", "nan"])
+def test_bad_tolerance(fails, tolerance):
+    assert "tolerance" in fails("metric", "two-state", "--tolerance", tolerance)
+
+
+def test_bad_state(fails):
+    assert "104" in fails("metric", "four-rooms", "--state", "104")
+    assert "map" in fails("metric", "two-state", "--state", "0")
+
+
+def test_bad_policies(fails, tmp_path):
+    np.save(tmp_path / "shape.npy", np.full((3, 2), 0.5))
+    np.save(tmp_path / "sum.npy", np.full((2, 2), 0.4))
+    np.savez(tmp_path / "name.npz", other=np.eye(2))
+    (tmp_path / "noise.npy").write_bytes(b"noise")
+    (tmp_path / "noise.npz").write_bytes(b"PK\x03\x04noise")
+    (tmp_path / "empty.npy").write_bytes(b"")
+    (tmp_path / "text.txt").write_text("0.5 0.5")
+    for file in ("shape.npy", "sum.npy", "name.npz", "noise.npy", "noise.npz", "empty.npy", "text.txt"):
+        assert "policy" in fails("metric", "bound-example", "--policy", file)
+    assert "missing.npy: No such file" in fails("metric", "bound-example", "--policy", "missing.npy")
+    assert "best" in fails("metric", "bound-example", "--policy", "best")
+    assert "--policy-seed" in fails("metric", "bound-example", "--policy", "random")
+    assert "policy-seed" in fails("metric", "bound-example", "--policy", "uniform", "--policy-seed", "0")
+    assert "no policy" in fails("metric", "two-state", "--policy", "problem")
+
+
+@pytest.mark.parametrize("command", [["metric", "two-state"], ["demo"]])
+def test_out_that_cannot_be_a_folder(fails, tmp_path, command):
+    (tmp_path / "file").write_text("")
+    assert "file/out: Not a directory" in fails(*command, "--out", "file/out")
+
+
+def test_more_states_than_a_matrix_should_have(fails):
+    line = fails("metric", "open-grid", "--height", "60", "--width", "60")
+    assert "3600" in line
+    assert "factored_mico" in line
+    assert "max_states is 103" in fails("metric", "four-rooms", "--max-states", "103")
+
+
+def test_interrupted(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mico.commands.list.main", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["list"])
+    assert stop.value.code == 130
+    assert capsys.readouterr().err == "mico: interrupted\n"

@@ -1,0 +1,63 @@
+"""What the README shows is what happens: its Python runs, its commands run, its links lead somewhere."""
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import mico
+from mico import cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+COMMANDS = sorted({*re.findall(r"`(mico [^`]+)`", README), *re.findall(r"^(mico .*)$", README, re.MULTILINE)})
+
+
+def test_it_shows_python_and_commands():
+    assert PYTHON
+    assert {command.split()[1] for command in COMMANDS} >= {"list", "metric"}
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_its_python_runs(code, capsys):
+    exec(compile(code, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "for 100% of pairs" in printed
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_its_commands_run(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = shlex.split(command)[1:]
+    if "--help" in arguments:
+        with pytest.raises(SystemExit, match=r"^0$"):
+            cli.main(arguments)
+    else:
+        cli.main(arguments)
+    assert capsys.readouterr().out
+
+
+def test_its_targets_are_in_the_makefile():
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    shown = {*re.findall(r"^    make (\w+)$", README, re.MULTILINE), *re.findall(r"`make (\w+)`", README)}
+    assert {"demo", "test"} <= shown <= set(targets)
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
+def test_its_links_lead_to_files(link):
+    assert (ROOT / link).is_file()
+
+
+def test_its_figure_is_small():
+    assert (ROOT / "docs" / "figures" / "four-rooms.png").stat().st_size < 200_000
+
+
+def test_every_place_says_the_same_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    cited = re.search(r"^version: (.*)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert project["version"] == mico.__version__
+    assert cited is not None
+    assert cited.group(1) == mico.__version__
