@@ -10,9 +10,8 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from mico.tabular.axioms import Distances, checked_distances
 from mico.tabular.partition import Partition
-from mico.tabular.validation import checked_discount
+from mico.tabular.validation import Distances, checked_discount, checked_distances
 
 
 @final

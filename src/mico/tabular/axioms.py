@@ -7,9 +7,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular.validation import check_finite, numbers
+from mico.tabular.validation import Distances, checked_distances
 
-Distances = Float[np.ndarray, "S S"]
 Worst = tuple[float, tuple[int, ...]]
 
 
@@ -77,17 +76,6 @@ def check(d: Any, tolerance: float = 1e-9) -> Report:
         holds = excess < -tolerance if axiom.relation == "<" else excess <= tolerance
         found[name] = Violation(excess, states, bool(holds))
     return Report(found, tolerance)
-
-
-def checked_distances(d: Any) -> Distances:
-    """A fresh, finite, square and non-empty matrix of what the caller gave."""
-    matrix = numbers("d", d)
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"d must have shape [S, S], but has {list(matrix.shape)}")
-    if matrix.size == 0:
-        raise ValueError("d is empty: distances need at least one state")
-    check_finite("d", matrix)
-    return matrix
 
 
 def _largest(excess: Distances) -> Worst:

@@ -6,16 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
-from mico.tabular.validation import Matrix, check_finite, checked_rows, numbers
+from mico.tabular.validation import Matrix, checked_distances, checked_rows, numbers
 
 _MAX_PIVOTS = 10_000_000
 
 
 class Plan(NamedTuple):
-    r"""An optimal coupling, its cost, and the dual potentials, $f_i + g_j \le c_{ij}$, that prove it optimal."""
+    r"""An optimal coupling, and the dual potentials, $f_i + g_j \le c_{ij}$, that prove it optimal."""
 
     coupling: Float[np.ndarray, "m n"]
-    cost: float
     f: Float[np.ndarray, " m"]
     g: Float[np.ndarray, " n"]
 
@@ -31,7 +30,7 @@ def kantorovich(d: Float[np.ndarray, "S S"], transition: Matrix) -> Float[np.nda
     lifted = np.empty((len(rows), len(rows)))
     for x, (states, mass) in enumerate(rows):
         for y, (other_states, other_mass) in enumerate(rows):
-            lifted[x, y] = transport(mass, other_mass, d[np.ix_(states, other_states)]).cost
+            lifted[x, y] = transport_cost(mass, other_mass, d[np.ix_(states, other_states)])
     return lifted
 
 
@@ -45,23 +44,33 @@ def wasserstein(mu: np.ndarray, nu: np.ndarray, d: np.ndarray) -> float:
     r"""The Kantorovich distance $\min \mathbb E[d(x, y)]$ over all couplings of $\mu$ and $\nu$."""
     mu, nu, d = _on_states(mu, nu, d)
     i, j = np.flatnonzero(mu), np.flatnonzero(nu)
-    return transport(mu[i], nu[j], d[np.ix_(i, j)]).cost
+    return transport_cost(mu[i], nu[j], d[np.ix_(i, j)])
 
 
-def transport(mass: Float[np.ndarray, " m"], other: Float[np.ndarray, " n"], cost: Float[np.ndarray, "m n"]) -> Plan:
-    """Exact optimal transport between two positive vectors of one total, by POT's network simplex."""
-    from ot.lp.emd_wrap import emd_c  # the solver itself: POT's checks around it cost 15 times a small problem
+def transport_cost(
+    mass: Float[np.ndarray, " m"], other: Float[np.ndarray, " n"], cost: Float[np.ndarray, "m n"]
+) -> float:
+    """The least cost of moving one positive vector into another of the same total, whatever the size of the costs."""
+    low, size = cost.min(), np.ptp(cost) or 1.0
+    plan = optimal_plan(mass, other * (mass.sum() / other.sum()), (cost - low) / size)
+    return float((plan.coupling * cost).sum())
 
-    if mass.size == 1 or other.size == 1:
-        coupling = np.outer(mass, other / other.sum())
-        f, g = (np.zeros(1), cost[0].copy()) if mass.size == 1 else (cost[:, 0].copy(), np.zeros(1))
-        return Plan(coupling, float((coupling * cost).sum()), f, g)
-    low = cost.min()  # the solver is safest with costs that are not negative
-    balanced = other * (mass.sum() / other.sum())
-    coupling, value, f, g, code = emd_c(mass, balanced, np.ascontiguousarray(cost - low), _MAX_PIVOTS, 1)
+
+def optimal_plan(mass: Float[np.ndarray, " m"], other: Float[np.ndarray, " n"], cost: Float[np.ndarray, "m n"]) -> Plan:
+    """Exact transport between positive vectors of one total, for costs in [0, 1], by POT's network simplex.
+
+    The solver is called without POT's checks, which cost 15 times as much as a small problem.
+    """
+    from ot.lp.emd_wrap import emd_c
+
+    if mass.size == 1:
+        return Plan(other[None], np.zeros(1), cost[0])
+    if other.size == 1:
+        return Plan(mass[:, None], cost[:, 0], np.zeros(1))
+    coupling, _, f, g, code = emd_c(mass, other, np.ascontiguousarray(cost), _MAX_PIVOTS, 1)
     if code != 1:
         raise ArithmeticError(f"transport of {mass.size} × {other.size} points stopped with code {code}")
-    return Plan(coupling, value + low * mass.sum(), f, g + low)
+    return Plan(coupling, f, g)
 
 
 def supports(transition: Matrix) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -74,10 +83,7 @@ def supports(transition: Matrix) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _on_states(mu: np.ndarray, nu: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    d = numbers("d", d)
-    if d.ndim != 2 or d.shape[0] != d.shape[1]:
-        raise ValueError(f"d must be square, [S, S], but has shape {list(d.shape)}")
-    check_finite("d", d)
+    d = checked_distances(d)
     checked = []
     for name, values in (("mu", mu), ("nu", nu)):
         vector = numbers(name, values)

@@ -11,6 +11,7 @@ from mico.tabular import outcomes as _outcomes
 from mico.tabular.outcomes import Outcomes, RewardLaw
 from mico.tabular.validation import (
     Matrix,
+    check_span,
     checked_discount,
     checked_kernel,
     checked_policy,
@@ -41,6 +42,7 @@ class Chain:
             raise ValueError("transition is empty: a chain needs at least one state")
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
+        check_span(self.reward, self.discount)
         self.law = law
 
     @property
@@ -94,6 +96,7 @@ class MDP:
             self._price(_outcomes.priced(self.kernels, reward))
         else:
             self.reward = checked_reward(reward, self.shape)
+            check_span(self.reward, self.discount)
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, num_states: int, num_actions: int, discount: float) -> "MDP":
@@ -110,6 +113,7 @@ class MDP:
         return mdp
 
     def _price(self, outcomes: Outcomes) -> None:
+        check_span(outcomes.reward, self.discount)
         self._outcomes, self.reward = outcomes, outcomes.mean_reward(self.shape)
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mico.tabular.mdp import MDP
+from mico.tabular.validation import check_index
 
 Policy = Float[np.ndarray, "S A"]
 
@@ -27,9 +28,7 @@ def deterministic_policy(mdp: MDP, actions: Int[np.ndarray, " S"]) -> Policy:
     """The policy that takes `actions[x]` in state x."""
     if np.shape(actions) != (mdp.num_states,):
         raise ValueError(f"actions has shape {list(np.shape(actions))}, not [{mdp.num_states}]")
-    bad = np.flatnonzero((actions < 0) | (actions >= mdp.num_actions))
-    if bad.size:
-        raise ValueError(f"actions[{bad[0]}] = {actions[bad[0]]} is outside 0..{mdp.num_actions - 1}")
+    check_index("actions", actions, mdp.num_actions)
     return np.eye(mdp.num_actions)[actions]
 
 

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Float
 
 Matrix = np.ndarray | sp.csr_array
+Distances = Float[np.ndarray, "S S"]
 
 _SUM_TOLERANCE = 1e-6  # rows nearer to 1 than this are taken as meant, and normalised
 
@@ -58,6 +60,17 @@ def check_index(name: str, index: np.ndarray, bound: int) -> None:
         raise ValueError(f"{name}[{bad[0]}] = {index[bad[0]]} is outside 0..{bound - 1}")
 
 
+def checked_distances(d: Any) -> Distances:
+    """A fresh, finite, square and non-empty matrix of what the caller gave."""
+    matrix = numbers("d", d)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"d must have shape [S, S], but has {list(matrix.shape)}")
+    if matrix.size == 0:
+        raise ValueError("d is empty: distances need at least one state")
+    check_finite("d", matrix)
+    return matrix
+
+
 def checked_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray:
     values = numbers("reward", reward)
     if values.shape != shape:
@@ -65,6 +78,13 @@ def checked_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray:
     check_finite("reward", values)
     values.setflags(write=False)
     return values
+
+
+def check_span(reward: np.ndarray, discount: float) -> None:
+    """A sum of discounted differences of rewards must be a number."""
+    low, high = float(reward.min()), float(reward.max())
+    if not np.isfinite((high / 2 - low / 2) / (1 - discount) * 4):
+        raise ValueError(f"reward spans {low:g} to {high:g}, too far for sums of differences in float64")
 
 
 def checked_policy(policy: Any, shape: tuple[int, int]) -> np.ndarray:

@@ -39,7 +39,7 @@ class Metric:
                 raise ValueError(f"policy must be None: {what}")
             if self.on == "mdp" and isinstance(mdp, Chain):
                 raise ValueError("mdp must be an MDP, not a Chain: this metric compares actions")
-            return mdp
+            return mdp if isinstance(mdp, MDP) else _with_rewards(mdp, reward)
         return mdp.chain("uniform" if policy is None else policy, reward=reward)
 
     def operator(self, mdp: MDP | Chain, policy: Any = None) -> Operator:
@@ -106,6 +106,15 @@ def distance(
         message = f"{name}: the certified error is {solution.error:.3g}, more than the tolerance {tolerance:.3g}"
         warnings.warn(message, ToleranceWarning, stacklevel=2)
     return solution
+
+
+def _with_rewards(chain: Chain, reward: Reward) -> Chain:
+    """The chain with the law of its rewards, or with their means alone."""
+    if reward == "mean":
+        return chain if chain.law is None else Chain(chain.transition, chain.reward, chain.discount)
+    if chain.law is None:
+        raise ValueError("reward='sampled' needs a chain that has the law of its rewards: mdp.chain(reward='sampled')")
+    return chain
 
 
 def _solve_many(metric: Metric, chains: Sequence[Any], tolerance: float) -> Solution:

@@ -47,18 +47,21 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
     couplings = Couplings(comparison.rows, comparison.first.ravel(), comparison.second.ravel(), np.argsort(value))
     slack = 1 - comparison.discount * min(1.0, float(couplings.moved.max()))
     upper = np.full(x.size, gap.max() / slack)  # above the fixed point of any couplings
-    rounding = (np.diff(comparison.rows.indptr).max() + 8) * np.finfo(float).eps * upper.max()
-    goal, haste, sweeps = slack * tolerance, 1e-4, 0
+    digits = 4 * (int(np.diff(comparison.rows.indptr).max()) + 4) * float(np.finfo(float).eps)
+    haste, sweeps = 1e-4, 0
     while True:
+        before, rounding = upper, digits * float(upper.max())
+        goal = max(slack * tolerance, 4 * rounding)
         upper, high = _descend(comparison, couplings.matrix(), upper, square, (goal / 4, haste))
         enough = (high - gap - goal / 4).ravel() / comparison.discount if comparison.discount else -np.ones(gap.size)
         low = gap + comparison.discount * couplings.below(square(upper), enough).reshape(gap.shape)
         residual = max(0.0, float((upper - comparison.combine(low)).max()))
         tell(residual / slack)
         unsettled = (high - low > goal / 4) & comparison.matters(low, high)
-        if residual <= goal - rounding or (haste == 0 and not unsettled.any()):
+        stuck = not unsettled.any() or float((before - upper).max()) <= rounding
+        if residual <= goal - rounding or (haste == 0 and stuck):
             return Solution(square(upper), (residual + rounding) / slack, sweeps)
-        haste = 1e-4 if unsettled.any() else 0.0
+        haste = 0.0 if stuck else 1e-4
         couplings.improve(square(upper), np.flatnonzero(unsettled))
         sweeps += 1
 

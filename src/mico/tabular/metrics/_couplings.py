@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
-from mico.tabular.couplings import transport
+from mico.tabular.couplings import optimal_plan
 
 _SAME = 1e-15  # probabilities nearer than this are the same number, rounded differently
-_TIGHT = 1e-12  # a cost this near to its potentials, relatively, is met by them
+_TIGHT = 1e-12  # a cost this near to its potentials, against the largest cost, is met by them
 _CHUNK = 4_000_000  # entries of the padded arrays that are handled at a time
 
 
@@ -64,18 +64,19 @@ class Couplings:
 
     def improve(self, d: Float[np.ndarray, "S S"], which: Int[np.ndarray, " W"]) -> None:
         """Replaces the chosen couplings by optimal ones for the costs d."""
-        found = []
+        found, size = [], d.max() or 1.0
+        unit = d / size
         for k in which[self.source.count[which] > 0]:
             i, mass = self.source.states[k, : self.source.count[k]], self.source.mass[k, : self.source.count[k]]
             j, other = self.target.states[k, : self.target.count[k]], self.target.mass[k, : self.target.count[k]]
-            cost = d[i[:, None], j]
-            plan = transport(mass, other, cost)
+            cost = unit[i[:, None], j]
+            plan = optimal_plan(mass, other, cost)
             start, end = plan.coupling.nonzero()
             if start.size < i.size + j.size - 1:
-                idle = (cost - plan.f[:, None]) - plan.g <= _TIGHT * (1 + np.abs(cost))
+                idle = (cost - plan.f[:, None]) - plan.g <= _TIGHT
                 start, end = (idle | (plan.coupling > 0)).nonzero()
             found.append(_Moves(np.full(start.size, k), start, end, plan.coupling[start, end]))
-            self.spare[k, : j.size] = plan.g
+            self.spare[k, : j.size] = size * plan.g
         replaced = np.zeros(self.moved.size, dtype=bool)
         replaced[which] = True
         found.append(_Moves(*(column[~replaced[self.moves.pair]] for column in self.moves)))
@@ -148,7 +149,16 @@ def _differences(
         gap = (rows[first[part]] - rows[second[part]]).toarray()[:, order]
         sides[0].append(_packed(gap, order))
         sides[1].append(_packed(-gap, order))
-    return _joined(sides[0]), _joined(sides[1])
+    source, target = _joined(sides[0]), _joined(sides[1])
+    same = (source.count == 0) | (target.count == 0)  # nothing to move, or only what rounding left on one side
+    source, target = _emptied(source, same), _emptied(target, same)
+    total = target.mass.sum(axis=1, keepdims=True)
+    balance = np.divide(source.mass.sum(axis=1, keepdims=True), total, out=np.ones_like(total), where=total > 0)
+    return source, target._replace(mass=target.mass * balance)
+
+
+def _emptied(side: _Side, which: Bool[np.ndarray, " K"]) -> _Side:
+    return side._replace(mass=np.where(which[:, None], 0.0, side.mass), count=np.where(which, 0, side.count))
 
 
 def _packed(gap: Float[np.ndarray, "K S"], order: Int[np.ndarray, " S"]) -> _Side:

@@ -48,11 +48,11 @@ def reduced(distance: Any) -> Any:
     r"""$\Pi U(x, y) = U(x, y) - \tfrac12 U(x, x) - \tfrac12 U(y, y)$, over the last two axes."""
     xp = api.array_namespace(distance)
     own = xp.linalg.diagonal(distance) / 2
-    return distance - own[..., :, None] - own[..., None, :]
+    return distance - (own[..., :, None] + own[..., None, :])
 
 
 def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) -> Solution:
-    r"""Solves $U = D + \gamma P U P^\top$ for P [..., S, S] and symmetric D, in about $\log_2$ of the number of sweeps.
+    r"""Solves $U = D + \gamma P U P^\top$ for P [..., S, S] and symmetric $D \ge 0$, in about $\log_2$ of the sweeps.
 
     With $m = 2^k$ terms summed, the next m are $E = \gamma^m P^m U_m (P^m)^\top$, and every later block of m is an
     average of entries of E times a power of $\gamma^m$. So the whole rest lies in
@@ -72,7 +72,7 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
         power, scale = xp.matmul(power, power), scale * scale
     value = _symmetric(xp, value + rest * middle)
     middle, width = _middle(xp, gap + discount * _conjugate(xp, transition, value) - value)
-    value = value + middle / (1 - discount)
+    value = xp.maximum(value + middle / (1 - discount), xp.zeros_like(value))
     error = (width + _rounding(xp, transition, value)) / (1 - discount)
     return Solution(value, error, steps)
 

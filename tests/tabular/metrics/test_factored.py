@@ -1,0 +1,282 @@
+"""MICo without a matrix of pairs, against the dense solver: every entry within the error that comes with it."""
+
+import jaxtyping
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from strategies import mdps, sparse
+
+from mico.tabular import MDP, Chain, ToleranceWarning, distance, factored_mico, garnet, problem
+
+BOTH = ("mico", "reduced-mico")
+CLOSE = 1e-8  # what the dense solutions are exact to
+
+
+def ring(size, back=0.0):
+    """A walk around a ring, forwards and sometimes back."""
+    here = np.arange(size)
+    columns = np.concatenate([(here + 1) % size, (here - 1) % size])
+    weight = np.repeat([1 - back, back], size)
+    return sp.csr_array((weight, (np.tile(here, 2), columns)), shape=(size, size))
+
+
+def star(leaves):
+    """A hub that leads to every leaf, and leaves that lead to the hub: many rows into one column."""
+    rows = np.zeros((leaves + 1, leaves + 1))
+    rows[0, 1:], rows[1:, 0] = 1 / leaves, 1
+    return rows
+
+
+def funnel(size):
+    """Every state falls into the first with probability ½ and moves on otherwise: its column sums to size/2."""
+    rows = np.zeros((size, size))
+    rows[:, 0] += 0.5
+    rows[np.arange(size), np.minimum(np.arange(size) + 1, size - 1)] += 0.5
+    return rows
+
+
+def bump(size, at):
+    reward = np.zeros(size)
+    reward[at] = 1
+    return reward
+
+
+CHAINS = {
+    "grid": problem("open-grid", height=7, width=8).mdp.chain(),
+    "grid at a large discount": problem("open-grid", height=5, width=6, discount=0.99).mdp.chain(),
+    "walls and slips": problem("four-rooms", slip=0.2).mdp.chain(),
+    "rewards of both signs": problem("mirrored-rooms", dynamics="continuing").mdp.chain(),
+    "garnet": garnet(30, 3, seed=1).chain(),
+    "garnet at a large discount": garnet(25, 2, seed=2, discount=0.99).chain(),
+    "cycle": Chain(ring(40), bump(40, 3), 0.9),
+    "cycle at a large discount": Chain(ring(15), np.sin(np.arange(15)), 0.99),
+    "ring": Chain(ring(60, 0.3), bump(60, 0), 0.95),
+    "star, reward at the hub": Chain(star(30), bump(31, 0), 0.9),
+    "star, reward at a leaf": Chain(star(30), bump(31, 7), 0.99),
+    "star, rewards at all leaves": Chain(star(12), np.arange(13.0), 0.9),
+    "funnel": Chain(funnel(40), bump(40, 39), 0.95),
+    "absorbing": Chain(np.diag(np.ones(19), 1) + np.diag(bump(20, 19)), bump(20, 18), 0.9),
+    "identity": Chain(np.eye(6), np.arange(6.0), 0.9),
+    "no future": Chain(funnel(6), np.arange(6.0), 0.0),
+    "two levels at every state": Chain(ring(8, 0.5), np.arange(8) % 2 - 5.0, 0.9),
+    "one state": Chain([[1.0]], [3.0], 0.9),
+    "constant reward": Chain(ring(7), np.full(7, 2.5), 0.9),
+    "two states": Chain([[0.5, 0.5], [0, 1]], [1, 0], 0.9),
+    "sampled rewards": problem("four-rooms", slip=0.1).mdp.chain(reward="sampled"),
+    "sampled rewards of actions": garnet(12, 3, seed=5).chain(reward="sampled"),
+    "one state, sampled": problem("random-reward").mdp.chain(reward="sampled"),
+}
+
+every_chain = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+
+
+@pytest.fixture
+def unchecked():
+    """Without the types that are checked while the tests run, as users have it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def dense(chain, metric="mico"):
+    return distance(metric, chain, tolerance=CLOSE, reward="mean" if chain.law is None else "sampled").value
+
+
+def check_against_dense(found, chain):
+    for metric in BOTH:
+        off = np.abs(found.rows(np.arange(chain.num_states), metric) - dense(chain, metric)).max()
+        assert off <= found.error + CLOSE
+
+
+@every_chain
+@pytest.mark.parametrize("tolerance", [0.3, 1e-2, 1e-6])
+def test_within_the_error_of_the_dense_solution(chain, tolerance):
+    found = factored_mico(chain, tolerance=tolerance)
+    assert 0 <= found.error <= tolerance
+    check_against_dense(found, chain)
+
+
+@every_chain
+def test_every_question_has_the_same_answer(chain):
+    found, everyone = factored_mico(chain, tolerance=1e-6), np.arange(chain.num_states)
+    near = {"rtol": 0, "atol": found.error + CLOSE}
+    np.testing.assert_allclose(found.self_distance, np.diag(dense(chain)), **near)
+    assert found.num_states == chain.num_states
+    assert 0 <= found.rank <= chain.num_states
+    for metric in BOTH:
+        exact = dense(chain, metric)
+        np.testing.assert_allclose(found.pairs(everyone, everyone[::-1], metric), exact[everyone, everyone[::-1]], **near)
+        np.testing.assert_allclose(found.pairs(everyone[:, None], everyone, metric), exact, **near)
+        np.testing.assert_allclose(found.rows(everyone[-1], metric), exact[-1], **near)
+        np.testing.assert_allclose(found.rows([[0, everyone[-1]]], metric), exact[None, [0, -1]], **near)
+        assert np.shape(found.pairs(0, 0, metric)) == ()
+        for x in everyone[:3]:
+            if chain.num_states == 1:
+                continue
+            count = min(5, chain.num_states - 1)
+            states, distances = found.neighbours(int(x), count, metric)
+            assert x not in states
+            assert len(set(states.tolist())) == count
+            assert (np.diff(distances) >= 0).all()
+            np.testing.assert_allclose(distances, exact[x, states], **near)
+            nearest = np.sort(np.delete(exact[x], x))[:count]
+            np.testing.assert_allclose(distances, nearest, **near)
+
+
+@every_chain
+def test_embedding_is_the_best_of_its_size(chain):
+    """Classical scaling: the leading axes of the centred Gram matrix of ΠU."""
+    found, size = factored_mico(chain, tolerance=1e-7), chain.num_states
+    centre = np.eye(size) - 1 / size
+    gram = -centre @ dense(chain, "reduced-mico") @ centre / 2
+    spectrum = np.sort(np.maximum(np.linalg.eigvalsh(gram), 0))[::-1]
+    for k in (1, 2, size, size + 3):
+        points = found.embedding(k)
+        assert points.shape == (size, k)
+        np.testing.assert_allclose(points.mean(axis=0), 0, rtol=0, atol=1e-9)
+        np.testing.assert_allclose((points**2).sum(axis=0)[:size], spectrum[:k], rtol=0, atol=1e-5)
+        left = np.linalg.norm(gram - points @ points.T)  # the least that rank k can leave (Eckart and Young)
+        assert left == pytest.approx(np.linalg.norm(spectrum[k:]), abs=1e-5)
+    apart = ((points[:, None] - points[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(apart, dense(chain, "reduced-mico"), rtol=0, atol=2e-7)
+
+
+@settings(max_examples=40)
+@given(sample=mdps())
+def test_random_mdps(sample):
+    for chain in (sample.mdp.chain(sample.policy), sparse(sample.mdp).chain(sample.policy)):
+        tolerance = 1e-7 * sample.scale
+        found = factored_mico(chain, tolerance=tolerance)
+        assert found.error <= tolerance
+        for metric in BOTH:
+            exact = distance(metric, chain, tolerance=1e-9 * sample.scale)
+            off = np.abs(found.rows(np.arange(chain.num_states), metric) - exact.value).max()
+            assert off <= found.error + exact.error
+
+
+@pytest.mark.parametrize("levels", [1, 2, 5, 17, 1000])
+@pytest.mark.parametrize("kind", ["mean", "sampled"])
+def test_rounding_rewards_to_levels_is_part_of_the_error(levels, kind):
+    rng = np.random.default_rng(levels)
+    prices = rng.normal(size=(20, 2, 20)) if kind == "sampled" else rng.normal(size=(20, 2))
+    chain = MDP(rng.dirichlet(np.full(20, 0.3), size=(20, 2)), prices, 0.8).chain(reward=kind)
+    span = np.ptp(chain.reward if kind == "mean" else chain.law.levels)
+    if levels == 1000:
+        found = factored_mico(chain, tolerance=1e-6, levels=levels) if kind == "mean" else None
+        if found:
+            assert found.error <= 1e-6
+        return
+    with pytest.warns(ToleranceWarning):
+        found = factored_mico(chain, tolerance=1e-6, levels=levels)
+    check_against_dense(found, chain)
+    assert found.error <= 4 * (span / levels / 2) / 0.2 + 1e-6  # |ΔΠU| ≤ 4‖Δr‖/(1−γ)
+
+
+def test_fewer_levels_have_smaller_rank_and_larger_errors():
+    chain = Chain(np.random.default_rng(0).dirichlet(np.ones(30), size=30), np.arange(30.0) ** 1.5, 0.9)
+    exact = factored_mico(chain, tolerance=1e-6)
+    with pytest.warns(ToleranceWarning):
+        rough = factored_mico(chain, tolerance=1e-6, levels=3)
+    assert rough.rank < exact.rank
+    assert rough.products < exact.products
+    assert rough.error > exact.error
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", ["grid", "garnet", "cycle", "star, reward at a leaf", "funnel", "sampled rewards"])
+def test_too_small_a_basis_gives_a_warning_and_an_honest_error(name, capacity):
+    chain = CHAINS[name]
+    with pytest.warns(ToleranceWarning, match="more than 1e-09"):
+        found = factored_mico(chain, tolerance=1e-9, max_basis=capacity)
+    check_against_dense(found, chain)
+    assert 1e-9 < found.error < 1e4
+
+
+@pytest.mark.parametrize("tolerance", [1e-14, 1e-30])
+def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(tolerance):
+    chain = CHAINS["garnet"]
+    with pytest.warns(ToleranceWarning):
+        found = factored_mico(chain, tolerance=tolerance)
+    exact = distance("mico", chain, tolerance=1e-12)
+    off = np.abs(found.rows(np.arange(30)) - exact.value).max()
+    assert off <= found.error + exact.error
+    assert found.error < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_rewards_of_any_size(scale):
+    for name in ("grid", "garnet", "star, rewards at all leaves"):
+        chain = CHAINS[name]
+        found = factored_mico(Chain(chain.transition, scale * chain.reward, chain.discount), tolerance=1e-6 * scale)
+        assert found.error <= 1e-6 * scale
+        assert np.abs(found.rows(0) / scale - dense(chain)[0]).max() <= found.error / scale + 1e-8
+
+
+def test_rewards_nearer_than_the_tolerance_count_as_one():
+    noise = 1e-9 * np.random.default_rng(0).random(40)
+    found = factored_mico(Chain(ring(40), bump(40, 3) + noise, 0.9), tolerance=1e-5)
+    assert found.error <= 1e-5
+    assert found.rank <= 40
+    assert np.abs(found.rows(0) - dense(Chain(ring(40), bump(40, 3) + noise, 0.9))[0]).max() <= found.error
+
+
+def test_large_and_sparse():
+    """A long ring needs no matrix of pairs; U by sums over the two deterministic walks."""
+    size, discount = 20_000, 0.9
+    found = factored_mico(Chain(ring(size), bump(size, 5), discount), tolerance=1e-6)
+    when = (5 - np.arange(size)) % size  # steps until the reward, which then pays once in `size` steps
+    paid = np.where(when < 400, discount ** np.minimum(when, 400), 0.0)
+    expected = np.where(np.arange(size) == 2, 0.0, paid + paid[2])
+    assert np.abs(found.rows(2) - expected).max() <= found.error + 1e-12
+    assert found.error <= 1e-6
+
+
+@pytest.mark.parametrize("name", ["grid", "garnet", "star, reward at a leaf", "constant reward", "one state, sampled"])
+def test_jax_agrees(name):
+    pytest.importorskip("jax")
+    chain = CHAINS[name]
+    found = factored_mico(chain, tolerance=1e-7, backend="jax")
+    assert found.error <= 1e-7
+    check_against_dense(found, chain)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tolerance": 0.0}, "tolerance must be positive.* 0.0"),
+        ({"tolerance": -1.0}, "tolerance must be positive.* -1.0"),
+        ({"tolerance": float("nan")}, "tolerance must be positive.* nan"),
+        ({"tolerance": float("inf")}, "tolerance must be positive.* inf"),
+        ({"levels": 0}, "levels must be at least 1, but is 0"),
+        ({"levels": -2}, "levels must be at least 1, but is -2"),
+        ({"max_basis": 0}, "max_basis must be at least .*, but is 0"),
+        ({"max_basis": -3}, "max_basis must be at least .*, but is -3"),
+        ({"backend": "torch"}, "backend must be .*, not 'torch'"),
+    ],
+)
+def test_options_that_are_refused(options, message):
+    for name in ("garnet", "constant reward"):
+        with pytest.raises(ValueError, match=message):
+            factored_mico(CHAINS[name], **options)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_questions_that_are_refused():
+    found = factored_mico(CHAINS["garnet"])
+    for ask, message in (
+        (lambda: found.pairs(0, 30), r"y holds 30..30, but states are 0..29"),
+        (lambda: found.pairs([-1, 3], 0), r"x holds -1..3, but states are 0..29"),
+        (lambda: found.rows(0.5), "x must hold states as integers, not float64"),
+        (lambda: found.rows([0, 99]), r"x holds 0..99, but states are 0..29"),
+        (lambda: found.pairs(0, 1, "bisimulation"), "metric must be 'mico' or 'reduced-mico', not 'bisimulation'"),
+        (lambda: found.rows(0, "U"), "metric must be 'mico' or 'reduced-mico', not 'U'"),
+        (lambda: found.neighbours(0, 0), r"k must lie in 1..29, but is 0"),
+        (lambda: found.neighbours(0, 30), r"k must lie in 1..29, but is 30"),
+        (lambda: found.neighbours(30, 1), r"x holds 30..30, but states are 0..29"),
+        (lambda: found.neighbours(0.5, 1), "x must hold states as integers"),
+        (lambda: found.embedding(0), "k must be at least 1, but is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ask()
