@@ -16,9 +16,8 @@ def transport_cost(mass, other, cost):
     for i, j in itertools.product(range(m), range(n)):
         leaves[i, i * n + j] = arrives[j, i * n + j] = 1
     options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    found = linprog(
-        cost.ravel(), A_eq=np.vstack([leaves, arrives]), b_eq=np.concatenate([mass, other]), options=options
-    )
+    equal, to = np.vstack([leaves, arrives[1:]]), np.concatenate([mass, other[1:]])  # one arrival follows from the rest
+    found = linprog(cost.ravel(), A_eq=equal, b_eq=to, options=options)
     assert found.status == 0, found.message
     return found.fun
 

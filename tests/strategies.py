@@ -23,8 +23,9 @@ class Sample(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """What numbers of this MDP are large or small against."""
-        return float(np.ptp(self.mdp.reward)) / (1 - self.mdp.discount) or 1.0
+        """What numbers of this MDP are large or small against: how far apart values can be."""
+        reward = self.mdp.reward
+        return float(np.ptp(reward) or np.abs(reward).max() or 1.0) / (1 - self.mdp.discount)
 
 
 def transition_rows(rng, kind, shape):

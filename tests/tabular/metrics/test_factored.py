@@ -184,7 +184,7 @@ def test_fewer_levels_have_smaller_rank_and_larger_errors():
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 8])
-@pytest.mark.parametrize("name", ["grid", "garnet", "cycle", "star, reward at a leaf", "funnel", "sampled rewards"])
+@pytest.mark.parametrize("name", ["grid", "garnet", "cycle", "funnel", "sampled rewards"])
 def test_too_small_a_basis_gives_a_warning_and_an_honest_error(name, capacity):
     chain = CHAINS[name]
     with pytest.warns(ToleranceWarning, match="more than 1e-09"):

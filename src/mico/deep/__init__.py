@@ -1,0 +1,1 @@
+"""Behavioural metrics in deep agents."""
