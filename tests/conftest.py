@@ -1,7 +1,10 @@
 """Shapes and types are checked while the tests run: jaxtyping annotations become beartype checks."""
 
+import signal
 import warnings
 
+import jaxtyping
+import pytest
 from hypothesis import HealthCheck, settings
 from jaxtyping import install_import_hook
 
@@ -11,3 +14,25 @@ with warnings.catch_warnings():
 
 settings.register_profile("mico", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mico")
+
+
+@pytest.fixture
+def unchecked():
+    """Without the types that are checked while the tests run, as users have it."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def patience():
+    """Fails a test that would never end."""
+
+    def give_up(*_):
+        raise TimeoutError("no answer within 10 seconds")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)

@@ -205,7 +205,7 @@ def test_kinds_name_axioms():
         (np.zeros((0, 0)), "d is empty"),
         ([[0.0, np.nan], [1.0, 0.0]], r"d\[0, 1\] = nan is not finite"),
         ([[0.0, 1.0], [np.inf, 0.0]], r"d\[1, 0\] = inf is not finite"),
-        ("metric", "d must be an array of numbers"),
+        ("metric", "d must be an array of real numbers"),
     ],
 )
 def test_bad_distances(d, message):

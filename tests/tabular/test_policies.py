@@ -1,10 +1,8 @@
 import itertools
 
-import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import mdps, sparse
 
 from mico.tabular import (
     MDP,
@@ -17,6 +15,7 @@ from mico.tabular import (
     random_policy,
     uniform_policy,
 )
+from strategies import mdps, sparse
 
 
 def best_of_all(mdp):
@@ -112,10 +111,7 @@ def test_random_policies_are_distributions_that_hang_on_the_seed():
         np.testing.assert_array_equal(one, random_policy(mdp, seed=0, law=law))
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_an_unknown_law_is_refused():
-    jaxtyping.config.update("jaxtyping_disable", True)  # as users have it
-    try:
-        with pytest.raises(ValueError, match="law must be 'uniform' or 'dirichlet', not 'gamma'"):
-            random_policy(garnet(2, 2, seed=0), seed=0, law="gamma")
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    with pytest.raises(ValueError, match="law must be 'uniform' or 'dirichlet', not 'gamma'"):
+        random_policy(garnet(2, 2, seed=0), seed=0, law="gamma")

@@ -106,7 +106,7 @@ def _measure(name: str, problem: Problem, options: Options, own: dict[str, Any])
 def _shown(console: Console, what: str, tolerance: float) -> Iterator[None]:
     """A bar that fills as the certified error falls, by its logarithm, to the tolerance."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[error]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=None, error="")
         errors: list[float] = []
 

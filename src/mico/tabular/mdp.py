@@ -92,10 +92,11 @@ class MDP:
         self.transition: np.ndarray | tuple[sp.csr_array, ...] = checked_kernel(transition)
         self._outcomes: Outcomes | None = None
         self.reward: Float[np.ndarray, "S A"]
-        if is_sparse_list(reward) or np.ndim(reward) == 3:
-            self._price(_outcomes.priced(self.kernels, reward))
+        given = reward if is_sparse_list(reward) else numbers("reward", reward)
+        if is_sparse_list(reward) or given.ndim == 3:
+            self._price(_outcomes.priced(self.kernels, given))
         else:
-            self.reward = checked_reward(reward, self.shape)
+            self.reward = checked_reward(given, self.shape)
             check_span(self.reward, self.discount)
 
     @classmethod
@@ -177,8 +178,8 @@ class MDP:
 
 def _iterative_solve(system: sp.csr_array, reward: np.ndarray, discount: float) -> np.ndarray:
     """Krylov first; plain sweeps, which always converge, where it stalls."""
-    value, _ = gmres(system, reward, rtol=1e-13, restart=60, maxiter=40)
-    goal = 1e-13 * max(1.0, float(np.abs(reward).max())) / (1 - discount)
+    value, _ = gmres(system, reward, rtol=1e-10, restart=50, maxiter=10)
+    goal = 1e-14 * float(np.abs(reward).max()) / (1 - discount)
     residual = reward - system @ value
     while np.abs(residual).max() > goal:
         value = value + residual

@@ -40,7 +40,7 @@ def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray,
 def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
     r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better."""
     actions = mdp.reward.argmax(axis=1)
-    slack = 1e-12 * max(1.0, float(np.abs(mdp.reward).max())) / (1 - mdp.discount)
+    slack = 1e-12 * float(np.abs(mdp.reward).max()) / (1 - mdp.discount)
     while True:
         policy = deterministic_policy(mdp, actions)
         value = mdp.chain(policy).value()

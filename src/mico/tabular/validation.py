@@ -16,9 +16,12 @@ _SUM_TOLERANCE = 1e-6  # rows nearer to 1 than this are taken as meant, and norm
 def numbers(name: str, values: Any) -> np.ndarray:
     """A fresh float64 array of what the caller gave."""
     try:
-        return np.array(values, dtype=float)
+        given = np.asarray(values)
+        if given.dtype.kind == "c":
+            raise TypeError
+        return np.array(given, dtype=float)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers") from None
+        raise ValueError(f"{name} must be an array of real numbers") from None
 
 
 def is_sparse_list(values: Any) -> bool:
@@ -27,6 +30,8 @@ def is_sparse_list(values: Any) -> bool:
 
 def sparse_list(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
     """A square CSR matrix an action, all of one size."""
+    if any(matrix.dtype.kind == "c" for matrix in matrices):
+        raise ValueError(f"{name} must hold real numbers")
     kernels = tuple(sp.csr_array(matrix, dtype=float) for matrix in matrices)
     size = kernels[0].shape[0]
     for action, kernel in enumerate(kernels):
@@ -118,6 +123,8 @@ def checked_kernel(transition: Any) -> np.ndarray | tuple[sp.csr_array, ...]:
 
 def checked_rows(name: str, matrix: Any, where: Callable[[int], str], column: str = "state") -> Any:
     """Rows that are distributions, normalised; otherwise an error that says where."""
+    if matrix.dtype.kind == "c":
+        raise ValueError(f"{name} must hold real numbers")
     rows = sp.csr_array(matrix, dtype=float, copy=True) if sp.issparse(matrix) else matrix
     if sp.issparse(rows):
         rows.sum_duplicates()
@@ -137,6 +144,7 @@ def checked_rows(name: str, matrix: Any, where: Callable[[int], str], column: st
     if sp.issparse(rows):
         rows.data /= np.repeat(sums, np.diff(rows.indptr))
         rows.eliminate_zeros()
+        rows.data.setflags(write=False)
         return rows
     rows /= sums[:, None]
     rows.setflags(write=False)

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-import references
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_lyapunov
-from strategies import mdps, policies, transition_rows
 
+import references
 from mico.tabular import Chain, distance, garnet, problem
 from mico.tabular.metrics import mico
+from strategies import mdps, policies, transition_rows
 
 
 def equation(seed, size, *, count=None, kind="dense"):
@@ -148,10 +148,7 @@ def test_jax_in_double_precision(batched):
 @pytest.mark.parametrize("discount", [0.5, 0.9, 0.99])
 @pytest.mark.parametrize("library", ["jax", "numpy"])
 def test_single_precision_has_a_larger_and_honest_error(library, discount):
-    if library == "jax":
-        array = pytest.importorskip("jax").numpy.asarray
-    else:
-        array = np.asarray
+    array = pytest.importorskip("jax").numpy.asarray if library == "jax" else np.asarray
     for seed in range(5):
         transition, gap = (part.astype(np.float32) for part in equation(seed, 12))
         value, error, _ = mico.doubling(array(transition), array(gap), discount, tolerance=1e-8)

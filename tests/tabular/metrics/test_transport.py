@@ -1,34 +1,19 @@
 """Optimal transport and the metrics that rest on it: against linear programs, matchings and plain iteration."""
 
 import itertools
-import signal
 
 import numpy as np
 import pytest
-import references
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
-from strategies import seeds, transition_rows
 
+import references
 from mico.tabular import METRICS, Chain, distance, garnet, lukaszyk_karmowski, problem, wasserstein
 from mico.tabular.couplings import independent, kantorovich, optimal_plan, transport_cost
+from strategies import seeds, transition_rows
 
 SHAPES = [(1, 1), (1, 5), (4, 1), (2, 2), (3, 5), (7, 4), (8, 8)]
-
-
-@pytest.fixture
-def patience():
-    """Fails a test that would never end."""
-
-    def give_up(*_):
-        raise TimeoutError("no answer within 10 seconds")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(10)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def masses(rng, shape, kind):
@@ -155,7 +140,9 @@ def test_lifts_of_all_pairs(seed, kind):
 
 def four_neighbours(chain):
     """Value iteration by matchings: every row of a uniform walk on a grid has four equal parts."""
-    successors = [np.repeat(np.arange(chain.num_states), np.rint(4 * row).astype(int)) for row in chain.dense_transition()]
+    successors = [
+        np.repeat(np.arange(chain.num_states), np.rint(4 * row).astype(int)) for row in chain.dense_transition()
+    ]
     orders = np.array(list(itertools.permutations(range(4))))
     left = np.array(successors)[:, None, None, :]  # [S, 1, 1, 4]
     right = np.array(successors)[:, orders].transpose(1, 0, 2)[:, None]  # [24, 1, S, 4]

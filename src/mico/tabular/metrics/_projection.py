@@ -27,10 +27,10 @@ class Projected(NamedTuple):
     products: int
 
 
-def project(basis: Basis, discount: float, goal: float, feature: Float[np.ndarray, " S"]) -> Projected:
-    """Grows the space of one feature until M and V are within `goal`, rounding aside, or it can grow no more."""
+def project(basis: Basis, discount: float, goal: float, feature: Float[np.ndarray, " S"], weight: float) -> Projected:
+    """Grows the space of one feature until M and `weight` times V are within `goal`, or it can grow no more."""
     space = _Space(basis, feature)
-    while space.grow() and (error := space.residual(discount) / (1 - discount)) > goal:
+    while space.grow() and (error := space.residual(discount, weight) / (1 - discount)) > goal:
         tell(error)
     sizes, axes = np.linalg.eigh(space.solved(discount))
     axes = axes * np.sqrt(np.maximum(sizes, 0.0))
@@ -91,9 +91,9 @@ class _Space:
     def value_coefficients(self, discount: float) -> Float[np.ndarray, " i"]:
         return np.linalg.solve(np.eye(self.done) - discount * self.inner, self.norm * np.eye(self.done)[0])
 
-    def residual(self, discount: float) -> float:
-        """What is left of either equation outside the space."""
-        value = discount * abs(self.next * self.value_coefficients(discount)[-1])
+    def residual(self, discount: float, weight: float) -> float:
+        """What is left of either equation outside the space, of that for V times the weight."""
+        value = weight * discount * abs(self.next * self.value_coefficients(discount)[-1])
         return max(self._leaving(discount, self.solved(discount)), value * self._reach())
 
     def _reach(self) -> float:

@@ -66,13 +66,11 @@ class FactoredMICo:
         everyone = np.arange(self.num_states)
         return self._distance(self.factors[x] @ self.factors.T, x[..., None], everyone, metric)
 
-    def neighbours(
-        self, x: int, k: int, metric: Kind = "mico"
-    ) -> tuple[Int[np.ndarray, " k"], Float[np.ndarray, " k"]]:
+    def neighbours(self, x: int, k: int, metric: Kind = "mico") -> Neighbours:
         """The k states other than x that are nearest to it."""
         if not 1 <= k < self.num_states:
             raise ValueError(f"k must lie in 1..{self.num_states - 1}, but is {k}")
-        row = self.rows(int(x), metric)
+        row = self.rows(x, metric)
         row[x] = np.inf
         near = np.argpartition(row, k - 1)[:k]
         near = near[np.argsort(row[near], kind="stable")]
@@ -118,6 +116,8 @@ def factored_mico(
     """
     if not 0 < tolerance < np.inf:
         raise ValueError(f"tolerance must be positive, but is {tolerance}")
+    if max_basis is not None and max_basis < 1:
+        raise ValueError(f"max_basis must be at least 1, but is {max_basis}")
     if backend not in BASES:
         raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
     discount = chain.discount
@@ -140,11 +140,13 @@ def _projected(
     if steps.jumps.size == 0:
         return factors, value, error, products
     root = np.sqrt(weights(chain.transition, chain.discount))
-    capacity = min(chain.num_states, max_basis or max(2, _MEMORY // (8 * chain.num_states)))
+    room_for = max(1, _MEMORY // (8 * chain.num_states)) if max_basis is None else max_basis
+    capacity = min(chain.num_states, room_for + 1)  # one more, which tells what the others leave out
     basis = BASES[backend](chain.transition, root, capacity)
     for number, (jump, feature) in enumerate(zip(steps.jumps, steps.features.T, strict=True), start=1):
-        part = project(basis, chain.discount, goal / steps.jumps.size, feature)
-        factors, value = np.concatenate([factors, part.factors], axis=1), value + np.sqrt(jump) * part.value
+        height = float(np.sqrt(jump))
+        part = project(basis, chain.discount, goal / steps.jumps.size, feature, height)
+        factors, value = np.concatenate([factors, part.factors], axis=1), value + height * part.value
         error, products = error + part.error, products + part.products
         if factors.shape[1] > room or number == steps.jumps.size:
             factors, loss = _compressed(factors, goal / 20 / steps.jumps.size)

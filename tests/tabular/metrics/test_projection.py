@@ -1,0 +1,36 @@
+"""Solutions in Krylov spaces: the error that comes with each is true, and the inner product is one that contracts."""
+
+import numpy as np
+import pytest
+from scipy.linalg import solve_discrete_lyapunov
+
+from chains import every_chain
+from mico.tabular.metrics._krylov import NumpyBasis
+from mico.tabular.metrics._projection import project, weights
+
+
+@every_chain
+@pytest.mark.parametrize("capacity", [2, 3, 5, 8, 200])
+def test_each_projection_is_within_its_own_error(chain, capacity):
+    """M = zzᵀ + γ P M Pᵀ for a feature z, from spaces that are too small or just large enough."""
+    feature = (chain.reward > np.median(chain.reward)).astype(float)
+    feature = feature if feature.any() else np.ones(chain.num_states)
+    rows = chain.dense_transition()
+    exact = solve_discrete_lyapunov(np.sqrt(chain.discount) * rows, np.outer(feature, feature))
+    root = np.sqrt(weights(chain.transition, chain.discount))
+    basis = NumpyBasis(chain.transition, root, min(capacity, chain.num_states))
+    found = project(basis, chain.discount, 1e-7, feature, 1.0)
+    assert np.abs(found.factors @ found.factors.T - exact).max() <= found.error + 1e-10
+    if capacity == 200:
+        assert found.error <= 1e-7
+        value = np.linalg.solve(np.eye(chain.num_states) - chain.discount * rows, feature)
+        np.testing.assert_allclose(found.value, value, rtol=0, atol=1e-6)
+
+
+@every_chain
+def test_weights_make_the_discounted_chain_a_contraction(chain):
+    """‖√γ P f‖_w < ‖f‖_w for every f, also where √γ P itself is no contraction."""
+    root = np.sqrt(weights(chain.transition, chain.discount))
+    assert root.min() >= 1
+    scaled = np.sqrt(chain.discount) * root[:, None] * chain.dense_transition() / root[None, :]
+    assert np.linalg.norm(scaled, 2) < 1
