@@ -40,6 +40,8 @@ def _run(module: str, argv: list[str]) -> None:
             _stop("interrupted", code=130)
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
+        except MemoryError:
+            _stop("this takes more memory than there is", code=2)
         except ValueError as error:
             _stop(error, code=2)
 

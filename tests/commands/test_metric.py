@@ -136,3 +136,30 @@ def test_policies_from_files(metric, tmp_path):
         stored = np.load(out / "bound-example-mico.npz")
         assert np.array_equal(stored["policy"], policy)
         assert stored["value"][0, 1] == pytest.approx(10.0, abs=1e-8)
+
+
+def test_a_folder_whose_name_looks_like_markup(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    cli.main(["metric", "two-state", "--out", "a[/b]"])
+    assert "wrote a[/b]/two-state-mico.npz" in capsys.readouterr().out
+
+
+def test_a_batch_of_policies_in_a_file_is_refused(tmp_path, capsys):
+    path = tmp_path / "batch.npy"
+    np.save(path, np.ones((3, 2, 1)))
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["metric", "two-state", "--policy", str(path), "--out", str(tmp_path)])
+    assert "policy must have shape [S, A], but has [3, 2, 1]" in capsys.readouterr().err
+
+
+def test_a_wrong_metric_leaves_no_folder(tmp_path):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["metric", "two-state", "--metric", "micco", "--out", str(tmp_path / "new")])
+    assert not (tmp_path / "new").exists()
+
+
+def test_names_that_look_like_formulas(tmp_path):
+    path = tmp_path / "money.json"
+    path.write_text('{"transition": [[[1.0]]], "reward": [[1.0]], "discount": 0.5, "names": ["$\\\\frac{$"]}')
+    cli.main(["metric", str(path), "--out", str(tmp_path)])
+    assert (tmp_path / "money-mico.png").is_file()

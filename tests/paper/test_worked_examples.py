@@ -134,14 +134,12 @@ def test_action_rewards_are_averaged_before_they_are_compared():
         assert value("mico", mdp, reward="sampled")[0, 0] == pytest.approx(5)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.update is not None])
 def test_examples_come_out_the_same_by_iterating_the_definition(name):
     """Operators from zero, 400 times; derived metrics have none."""
     for key in ("two-state", "pessimism", "coin-chain", "five-state"):
         example = problem(key)
         policy = example.policy if METRICS[name].on == "policy" else None
-        if METRICS[name].update is None:
-            continue
         operator, d = METRICS[name].operator(example.mdp, policy), np.zeros((example.mdp.num_states,) * 2)
         for _ in range(400):
             d = operator(d)

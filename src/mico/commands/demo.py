@@ -25,7 +25,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     out = writable(tyro.cli(Options, prog="mico demo", args=argv).out)
-    console, config = Console(highlight=False, soft_wrap=True), demo.Config()
+    console, config = Console(highlight=False, markup=False, soft_wrap=True), demo.Config()
     setting = f"{config.problem} at discount {config.discount:g} under the uniform policy"
     console.print(f"Every metric between the states of {setting}:")
     frame = demo.run(config, lambda names: track(list(names), "metrics", console=console, transient=True))

@@ -26,6 +26,6 @@ def show() -> None:
     metrics = Table("name", "what it is", "a metric of", title="Metrics", title_justify="left", box=box.SIMPLE)
     for name, metric in METRICS.items():
         metrics.add_row(name, metric.summary, _OF[metric.on])
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(problems)
     console.print(metrics)

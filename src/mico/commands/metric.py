@@ -23,6 +23,7 @@ from mico.commands.text import summary
 from mico.results.folders import writable
 from mico.tabular import MDPS, METRICS, Problem, distance, load, uniform_policy, watch
 from mico.tabular.mdp import Reward
+from mico.tabular.metrics import metric_named
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,11 @@ def _measure(name: str, problem: Problem, options: Options, own: dict[str, Any])
         size = f"{mdp.num_states} × {mdp.num_states} matrix of {8e-9 * mdp.num_states**2:.2g} GB"
         advice = "mico.tabular.factored_mico needs no such matrix, --max-states allows it"
         raise ValueError(f"max_states is {options.max_states}, and {name} asks for a {size}: {advice}")
+    metric_named(options.metric)
     policy = named_policy(options.policy, problem, seed=options.policy_seed)
     origin = _origin(problem, options.state)
     out = writable(options.out)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     start = time.perf_counter()
     with _shown(console, f"{options.metric} of {mdp.num_states} states", options.tolerance):
         solution = distance(options.metric, mdp, policy, tolerance=options.tolerance, reward=options.reward)

@@ -1,14 +1,13 @@
 """The policy that a user names: by a word, or by a file."""
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from mico.tabular import Problem, optimal_policy, random_policy, uniform_policy
+from mico.tabular.problems.files import DAMAGE
 
 WORDS = ("uniform", "optimal", "random", "problem")
-_DAMAGE = (EOFError, KeyError, ValueError, zipfile.BadZipFile)  # what NumPy raises on files with wrong bytes
 
 
 def named_policy(name: str | None, problem: Problem, *, seed: int | None) -> np.ndarray | None:
@@ -34,10 +33,13 @@ def named_policy(name: str | None, problem: Problem, *, seed: int | None) -> np.
 
 def _stored(path: Path) -> np.ndarray:
     """The array of an .npy file; of an .npz file the one called `policy`."""
-    if path.suffix not in (".npy", ".npz"):
+    if path.suffix.lower() not in (".npy", ".npz"):
         raise ValueError(f"policy must be {', '.join(WORDS)} or an .npy or .npz file, not {str(path)!r}")
     try:
         stored = np.load(path, allow_pickle=False)
-        return stored if isinstance(stored, np.ndarray) else stored["policy"]
-    except _DAMAGE as error:
+        policy = stored if isinstance(stored, np.ndarray) else stored["policy"]
+    except (KeyError, *DAMAGE) as error:
         raise ValueError(f"{path}: holds no policy: {error}") from None
+    if policy.ndim != 2:
+        raise ValueError(f"{path}: policy must have shape [S, A], but has {list(policy.shape)}")
+    return policy

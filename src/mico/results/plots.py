@@ -23,8 +23,8 @@ def heat_map(
     ax.set_xlabel("state y")
     ax.set_ylabel("state x")
     if names is not None and len(names) <= _MOST_NAMES:
-        ax.set_xticks(range(len(names)), names, rotation=90)
-        ax.set_yticks(range(len(names)), names)
+        ax.set_xticks(range(len(names)), names, rotation=90, parse_math=False)
+        ax.set_yticks(range(len(names)), names, parse_math=False)
     else:
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(MaxNLocator(integer=True))

@@ -1,4 +1,4 @@
-"""Finite MDPs and Markov chains: one layout, validated once, read-only afterwards."""
+"""Finite MDPs and Markov chains: one layout, validated once, with arrays that are read-only afterwards."""
 
 from typing import Any, Literal, final
 
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from scipy.sparse.linalg import gmres, splu
 
 from mico.tabular import outcomes as _outcomes
-from mico.tabular.outcomes import Outcomes, RewardLaw
+from mico.tabular.outcomes import Outcomes, RewardLaw, checked_law
 from mico.tabular.validation import (
     Matrix,
     check_span,
@@ -43,7 +43,7 @@ class Chain:
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
         check_span(self.reward, self.discount)
-        self.law = law
+        self.law = None if law is None else checked_law(law, self.reward)
 
     @property
     def num_states(self) -> int:

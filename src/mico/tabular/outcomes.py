@@ -6,7 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from mico.tabular.validation import Matrix, check_finite, check_index, is_sparse_list, numbers, sparse_list
+from mico.tabular.validation import (
+    Matrix,
+    check_finite,
+    check_index,
+    checked_rows,
+    is_sparse_list,
+    numbers,
+    sparse_list,
+)
 
 
 class RewardLaw(NamedTuple):
@@ -38,9 +46,25 @@ class Outcomes(NamedTuple):
 
     def law(self, policy: Float[np.ndarray, "S A"]) -> RewardLaw:
         r"""The law of $R$ in each state when actions follow the policy."""
-        levels, level = np.unique(self.reward, return_inverse=True)
         mass = self.probability * policy[self.state, self.action]
-        return RewardLaw(levels, sp.csr_array((mass, (self.state, level)), shape=(policy.shape[0], levels.size)))
+        possible = mass > 0  # a reward that never comes is no level of the law
+        levels, level = np.unique(self.reward[possible], return_inverse=True)
+        mass, state = mass[possible], self.state[possible]
+        return RewardLaw(levels, sp.csr_array((mass, (state, level)), shape=(policy.shape[0], levels.size)))
+
+
+def checked_law(law: RewardLaw, reward: Float[np.ndarray, " S"]) -> RewardLaw:
+    """Levels that ascend, a distribution over them for each state, and the rewards as its means."""
+    levels = numbers("law.levels", law.levels)
+    if levels.ndim != 1 or not np.all(np.diff(levels) > 0):
+        raise ValueError("law.levels must be a vector of ascending numbers")
+    if law.weights.shape != (reward.size, levels.size):
+        raise ValueError(f"law.weights has shape {list(law.weights.shape)}, not {[reward.size, levels.size]}")
+    weights = checked_rows("law.weights", sp.csr_array(law.weights), lambda row: f"state {row}", "level")
+    off = np.abs(weights @ levels - reward) > 1e-6 * np.abs(levels).max()
+    if off.any():
+        raise ValueError(f"reward of state {int(off.argmax())} is not the mean of its law")
+    return RewardLaw(levels, weights)
 
 
 def checked_outcomes(outcomes: Outcomes, num_states: int, num_actions: int) -> Outcomes:

@@ -19,6 +19,8 @@ def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] =
     """A stochastic policy: each row uniform numbers, normalised; or flat on the simplex (Dirichlet)."""
     if law not in ("uniform", "dirichlet"):
         raise ValueError(f"law must be 'uniform' or 'dirichlet', not {law!r}")
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, but is {seed}")
     rng = np.random.default_rng(seed)
     rows = rng.random(mdp.shape) if law == "uniform" else rng.standard_exponential(mdp.shape)
     return rows / rows.sum(axis=1, keepdims=True)
@@ -40,15 +42,16 @@ def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray,
 def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
     r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better."""
     actions = mdp.reward.argmax(axis=1)
-    slack = 1e-12 * float(np.abs(mdp.reward).max()) / (1 - mdp.discount)
+    best = -np.inf
     while True:
         policy = deterministic_policy(mdp, actions)
         value = mdp.chain(policy).value()
         scores = action_values(mdp, value)
+        slack = 32 * np.finfo(float).eps * float(np.abs(value).max())
         better = scores.max(axis=1) > scores[np.arange(mdp.num_states), actions] + slack
-        if not better.any():
+        if not better.any() or value.sum() <= best:  # what no longer adds value is rounding
             return value, policy
-        actions = np.where(better, scores.argmax(axis=1), actions)
+        best, actions = value.sum(), np.where(better, scores.argmax(axis=1), actions)
 
 
 def optimal_value(mdp: MDP) -> Float[np.ndarray, " S"]:

@@ -1,6 +1,7 @@
 """What makes a transition kernel, a reward, a policy and a discount valid; errors that say what and where."""
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,11 @@ def checked_discount(discount: float) -> float:
     if not 0.0 <= number < 1.0:
         raise ValueError(f"discount must lie in [0, 1), but is {discount}")
     return number
+
+
+def check_tolerance(tolerance: float) -> None:
+    if not isinstance(tolerance, Real) or not 0 < tolerance < np.inf:
+        raise ValueError(f"tolerance must be positive and finite, but is {tolerance!r}")
 
 
 def check_finite(name: str, values: np.ndarray) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from mico.tabular import METRICS, distance, factored_mico, garnet, problem, random_policy, watch
 
 OF_A_POLICY = [name for name, metric in METRICS.items() if metric.on == "policy"]

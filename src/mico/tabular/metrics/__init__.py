@@ -13,6 +13,7 @@ from mico.tabular.metrics import bisimulation, lax, mico, reward_law
 from mico.tabular.metrics._operator import Operator, Solution, ToleranceWarning
 from mico.tabular.metrics._progress import watch
 from mico.tabular.metrics.factored import FactoredMICo, factored_mico
+from mico.tabular.validation import check_tolerance
 
 __all__ = ["METRICS", "FactoredMICo", "Metric", "Solution", "ToleranceWarning", "distance", "factored_mico", "watch"]
 
@@ -33,6 +34,8 @@ class Metric:
         """What the metric is a metric of: the MDP, or the chain that the policy (uniform if None) makes of it."""
         if reward not in self.rewards:
             raise ValueError(f"reward must be {' or '.join(map(repr, self.rewards))} for this metric, not {reward!r}")
+        if not isinstance(mdp, MDP | Chain):
+            raise ValueError(f"mdp must be an MDP or a Chain, not {type(mdp).__name__}")
         if self.on == "mdp" or isinstance(mdp, Chain):
             if policy is not None:
                 what = "a chain has its policy in it" if isinstance(mdp, Chain) else "this metric is of the MDP alone"
@@ -82,6 +85,14 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def metric_named(name: str) -> Metric:
+    """The registered metric of that name."""
+    if name not in METRICS:
+        near = difflib.get_close_matches(name, METRICS, n=2, cutoff=0.3) or list(METRICS)
+        raise ValueError(f"name must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
+    return METRICS[name]
+
+
 def distance(
     name: str, mdp: MDP | Chain, policy: Any = None, *, tolerance: float = 1e-8, reward: Reward = "mean"
 ) -> Solution:
@@ -92,12 +103,8 @@ def distance(
     their means (for `mico` and `reduced-mico`). Where float64 cannot reach the tolerance, the honest error comes back
     with a warning.
     """
-    if name not in METRICS:
-        near = difflib.get_close_matches(name, METRICS, n=2, cutoff=0.3) or list(METRICS)
-        raise ValueError(f"name must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
-    if not 0 < tolerance < float("inf"):
-        raise ValueError(f"tolerance must be positive and finite, but is {tolerance}")
-    metric = METRICS[name]
+    metric = metric_named(name)
+    check_tolerance(tolerance)
     if np.ndim(policy) == 3 and len(policy):
         solution = _solve_many(metric, [metric.subject(mdp, one, reward) for one in policy], tolerance)
     else:
@@ -109,11 +116,10 @@ def distance(
 
 
 def _with_rewards(chain: Chain, reward: Reward) -> Chain:
-    """The chain with the law of its rewards, or with their means alone."""
-    if reward == "mean":
-        return chain if chain.law is None else Chain(chain.transition, chain.reward, chain.discount)
-    if chain.law is None:
-        raise ValueError("reward='sampled' needs a chain that has the law of its rewards: mdp.chain(reward='sampled')")
+    """The chain, which must have been made for the same reading of rewards."""
+    made = "mean" if chain.law is None else "sampled"
+    if reward != made:
+        raise ValueError(f"reward={reward!r}, but this chain was made with reward={made!r}")
     return chain
 
 

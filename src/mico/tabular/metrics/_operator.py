@@ -1,4 +1,4 @@
-"""The operator that every behavioural metric here is a fixed point of, and what a solver returns."""
+"""The operator that MICo and the bisimulation metrics are fixed points of, and what a solver returns."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

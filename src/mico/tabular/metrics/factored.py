@@ -19,8 +19,12 @@ from mico.tabular.metrics._krylov import BASES, Backend
 from mico.tabular.metrics._operator import ToleranceWarning
 from mico.tabular.metrics._projection import project, weights
 from mico.tabular.metrics._reward_steps import RewardSteps, reward_steps
+from mico.tabular.metrics.mico import doubling
+from mico.tabular.validation import check_tolerance
 
 Kind = Literal["mico", "reduced-mico"]
+_MOST_FEATURES = 32  # more distinct rewards than this are solved for all at once, densely
+_DENSE = 5000  # states up to which that is reasonable
 _MEMORY = 2**31  # bytes that the basis may take unless the caller says otherwise
 
 
@@ -110,12 +114,14 @@ def factored_mico(
 ) -> FactoredMICo:
     """The MICo distance of a chain, sparse or dense, to a certified `tolerance` in every entry.
 
+    The law of the rewards counts where the chain has it (`mdp.chain(policy, reward="sampled")`).
     `levels`: at most so many distinct rewards, others rounded to them; what that changes is part of `error`.
     `max_basis`: the most basis vectors to keep (by default what fits 2 GiB); where they do not suffice, the honest
     error comes back with a warning. `backend="jax"` works on JAX's default device.
     """
-    if not 0 < tolerance < np.inf:
-        raise ValueError(f"tolerance must be positive, but is {tolerance}")
+    if not isinstance(chain, Chain):
+        raise ValueError(f"chain must be a Chain (mdp.chain(policy)), not {type(chain).__name__}")
+    check_tolerance(tolerance)
     if max_basis is not None and max_basis < 1:
         raise ValueError(f"max_basis must be at least 1, but is {max_basis}")
     if backend not in BASES:
@@ -123,7 +129,12 @@ def factored_mico(
     discount = chain.discount
     steps = reward_steps(chain, tolerance * (1 - discount) / 80, levels)
     rounding = 2 * steps.rounded_by / (1 - discount)  # of rewards, in U; twice that in ΠU
-    factors, value, error, products = _projected(chain, steps, tolerance / 5, max_basis, backend)
+    many = steps.jumps.size > _MOST_FEATURES
+    if many and chain.num_states > _DENSE:
+        what = f"{steps.jumps.size + 1} distinct rewards of {chain.num_states} states"
+        raise ValueError(f"levels must be given for {what}: rewards are then rounded, and `error` says what that costs")
+    solve = _dense if many else _projected
+    factors, value, error, products = solve(chain, steps, tolerance / 5, max_basis, backend)
     value, value_error = _certified(chain, steps.features @ np.sqrt(steps.jumps), value)
     error = max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
     if error > tolerance:
@@ -152,6 +163,20 @@ def _projected(
             factors, loss = _compressed(factors, goal / 20 / steps.jumps.size)
             error, room = error + loss, 64 + 2 * factors.shape[1]
     return factors, value, error, products
+
+
+def _dense(
+    chain: Chain, steps: RewardSteps, goal: float, *_: object
+) -> tuple[Float[np.ndarray, "S r"], Float[np.ndarray, " S"], float, int]:
+    """The same by doubling: with so many features M has no small rank to gain from."""
+    reward = steps.features @ np.sqrt(steps.jumps)
+    gram = steps.features @ steps.features.T
+    solution = doubling(chain.dense_transition(), gram, chain.discount, tolerance=goal / 2)
+    sizes, axes = np.linalg.eigh(solution.value)
+    factors, loss = _compressed(axes * np.sqrt(np.maximum(sizes, 0.0)), goal / 20)
+    clipped = float(np.abs(np.minimum(sizes, 0.0)).max()) + chain.num_states * float(np.finfo(float).eps * sizes[-1])
+    value = np.linalg.solve(np.eye(chain.num_states) - chain.discount * chain.dense_transition(), reward)
+    return factors, value, solution.error + loss + clipped, solution.iterations
 
 
 def _compressed(factors: Float[np.ndarray, "S r"], spare: float) -> tuple[Float[np.ndarray, "S r"], float]:

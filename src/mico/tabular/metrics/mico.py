@@ -13,6 +13,7 @@ from mico.tabular import couplings
 from mico.tabular.mdp import Chain
 from mico.tabular.metrics._operator import Operator, Solution, operator
 from mico.tabular.metrics._progress import tell
+from mico.tabular.validation import check_tolerance, checked_discount
 
 
 def solve(chain: Chain, tolerance: float) -> Solution:
@@ -60,6 +61,9 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
     that width falls much faster than $\gamma^m$. The residual of the result certifies it, rounding included.
     """
     xp = api.array_namespace(transition, gap)
+    discount = checked_discount(discount)
+    check_tolerance(tolerance)
+    _check(xp, transition, gap)
     power, scale, value, steps = transition, discount, gap, 0
     while True:
         block = scale * _conjugate(xp, power, value)
@@ -69,7 +73,7 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
         tell(rest * width)
         if rest * width <= tolerance / 4:
             break
-        power, scale = xp.matmul(power, power), scale * scale
+        power, scale = _product(xp, power, power), scale * scale
     value = _symmetric(xp, value + rest * middle)
     middle, width = _middle(xp, gap + discount * _conjugate(xp, transition, value) - value)
     value = xp.maximum(value + middle / (1 - discount), xp.zeros_like(value))
@@ -77,8 +81,21 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
     return Solution(value, error, steps)
 
 
+def _check(xp: Any, transition: Any, gap: Any) -> None:
+    """Chains make sure of this themselves; arrays that come straight from a caller do not."""
+    if not bool(xp.all(xp.isfinite(gap))) or float(xp.min(gap)) < 0:
+        raise ValueError("gap must hold finite numbers, none of them negative")
+    if not float(xp.min(transition)) >= 0 or not float(xp.max(xp.abs(xp.sum(transition, axis=-1) - 1))) <= 1e-5:
+        raise ValueError("transition must hold distributions in its rows")
+
+
+def _product(xp: Any, one: Any, two: Any) -> Any:
+    """GPUs multiply float32 in fewer digits unless told otherwise, and the certificate counts on all of them."""
+    return xp.matmul(one, two, precision="highest") if api.is_jax_namespace(xp) else xp.matmul(one, two)
+
+
 def _conjugate(xp: Any, matrix: Any, value: Any) -> Any:
-    return xp.matmul(xp.matmul(matrix, value), xp.matrix_transpose(matrix))
+    return _product(xp, _product(xp, matrix, value), xp.matrix_transpose(matrix))
 
 
 def _symmetric(xp: Any, value: Any) -> Any:

@@ -37,7 +37,7 @@ from mico.tabular.validation import checked_discount
 _DENSE = ("transition", "reward", "discount")
 _SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")
 _OPTIONAL = ("names", "policy", "map", "goals")
-_DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
+DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
     EOFError,
     MemoryError,
     RuntimeError,
@@ -85,7 +85,7 @@ def _archive(path: Path) -> dict[str, Any]:
         try:
             with np.load(file, allow_pickle=False) as archive:
                 return {key: archive[key] for key in archive.files}
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise ValueError(f"cannot be read as an .npz archive: {error}") from None
 
 
