@@ -62,7 +62,7 @@ class Chain:
         system = (sp.eye_array(self.num_states) - self.discount * self.transition).tocsc()
         if self.num_states <= _DIRECT_SOLVE:
             return splu(system).solve(self.reward)
-        return _iterative_solve(system.tocsr(), self.reward, self.discount)
+        return _iterative_solve(system.tocsr(), self.reward)
 
     def reward_gap(self) -> Float[np.ndarray, "S S"]:
         r"""$|r_x - r_y|$; with a reward law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
@@ -176,12 +176,15 @@ class MDP:
         return MDP(pairs, np.repeat(gap[:, None], len(pairs), axis=1), self.discount)
 
 
-def _iterative_solve(system: sp.csr_array, reward: np.ndarray, discount: float) -> np.ndarray:
-    """Krylov first; plain sweeps, which always converge, where it stalls."""
-    value, _ = gmres(system, reward, rtol=1e-10, restart=50, maxiter=10)
-    goal = 1e-14 * float(np.abs(reward).max()) / (1 - discount)
-    residual = reward - system @ value
-    while np.abs(residual).max() > goal:
-        value = value + residual
-        residual = reward - system @ value
+def _iterative_solve(system: sp.csr_array, reward: np.ndarray) -> np.ndarray:
+    """Krylov solutions of what is left, again and again; plain sweeps, which always converge, where they stall."""
+    terms = int(np.diff(system.indptr).max()) + 8
+    value, residual, stalled = np.zeros_like(reward), reward, False
+    while (size := np.abs(residual).max()) > terms * np.finfo(float).eps * np.abs(value).max():
+        step = residual if stalled else gmres(system, residual, rtol=1e-8, restart=50, maxiter=10)[0]
+        left = reward - system @ (value + step)
+        if not stalled and np.abs(left).max() > size / 2:
+            stalled = True
+        else:
+            value, residual = value + step, left
     return value

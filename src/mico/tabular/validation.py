@@ -42,13 +42,11 @@ def sparse_list(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
 
 
 def checked_discount(discount: float) -> float:
-    try:
-        number = float(discount)
-    except (TypeError, ValueError):
-        raise ValueError(f"discount must be a number in [0, 1), not {discount!r}") from None
-    if not 0.0 <= number < 1.0:
+    if not isinstance(discount, Real):
+        raise ValueError(f"discount must be a number in [0, 1), not {discount!r}")
+    if not 0.0 <= discount < 1.0:
         raise ValueError(f"discount must lie in [0, 1), but is {discount}")
-    return number
+    return float(discount)
 
 
 def check_tolerance(tolerance: float) -> None:
