@@ -56,10 +56,12 @@ class Couplings:
         self.spare = np.zeros_like(self.target.mass)  # potentials for targets that no tree of moves reaches
 
     def matrix(self) -> sp.csr_array:
-        """The couplings as rows over pairs of states, (x, y) at x·S + y."""
-        column = self.source.states[self.moves[0], self.moves[1]] * self.size
-        column += self.target.states[self.moves[0], self.moves[2]]
-        shape = (self.moved.size, self.size**2)
+        """The couplings as rows over the pairs of states x < y, in the order of `np.triu_indices`."""
+        here = self.source.states[self.moves.pair, self.moves.start]
+        there = self.target.states[self.moves.pair, self.moves.end]
+        x, y = np.minimum(here, there), np.maximum(here, there)
+        column = x * (2 * self.size - x - 1) // 2 + y - x - 1
+        shape = (self.moved.size, self.size * (self.size - 1) // 2)
         return sp.csr_array((self.moves.weight, (self.moves.pair, column)), shape=shape)
 
     def improve(self, d: Float[np.ndarray, "S S"], which: Int[np.ndarray, " W"]) -> None:
