@@ -1,15 +1,64 @@
-"""The shared vocabulary of agents and metric losses: what a batch holds, and how states look to the networks."""
+"""The shared vocabulary of environments, replay, agents and metric losses."""
 
 from typing import NamedTuple
 
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 
+class Spec(NamedTuple):
+    """What an environment shows, one frame at a time, and how many actions it takes."""
+
+    shape: tuple[int, ...]
+    dtype: str  # bool, uint8 or float32
+    num_actions: int
+
+
+class Step(NamedTuple):
+    """One step of an environment: what was seen and done, what it paid, and what was seen then.
+
+    `next_frame` is the true one, also where the episode ended with it: by a terminal, or cut off by a time-out.
+    """
+
+    frame: Shaped[Array, "..."]
+    action: Int[Array, "..."]
+    reward: Float[Array, "..."]
+    next_frame: Shaped[Array, "..."]
+    terminal: Bool[Array, "..."]
+    timeout: Bool[Array, "..."]
+
+
+class First(NamedTuple):
+    """The first step alone of windows of n steps."""
+
+    reward: Float[Array, " B"]
+    next_observation: Shaped[Array, "B ..."]
+    terminal: Bool[Array, " B"]
+
+
+class Batch(NamedTuple):
+    r"""Replayed windows of n steps, $n = 1$ included; a window stops early where its episode ends.
+
+    `reward` is $\sum_{k<m} \gamma^k r_k$ over the m steps taken, `discount` is $\gamma^m$, or 0 after a terminal;
+    `bootstrap` is $\gamma^n$, one number for all; `weight` corrects for how the replay sampled.
+    """
+
+    observation: Shaped[Array, "B ..."]
+    action: Int[Array, " B"]
+    reward: Float[Array, " B"]
+    next_observation: Shaped[Array, "B ..."]
+    terminal: Bool[Array, " B"]
+    discount: Float[Array, " B"]
+    bootstrap: Float[Array, ""]
+    weight: Float[Array, " B"]
+    first: First | None = None
+
+
 class FirstStep(NamedTuple):
-    r"""The first step alone of n-step windows: reward, $\phi_{\bar\omega}$ of the state it led to, and $\gamma$."""
+    r"""The first step alone of n-step windows: reward, $\phi_{\bar\omega}$ of where it led, its end, and $\gamma$."""
 
     reward: Float[Array, " B"]
     target_next: Float[Array, "B D"]
+    terminal: Bool[Array, " B"]
     bootstrap: Float[Array, ""]
 
 
@@ -28,19 +77,3 @@ class Views(NamedTuple):
     target_next: Float[Array, "B D"]
     first_step: FirstStep | None = None
     sink: Sink | None = None
-
-
-class Batch(NamedTuple):
-    r"""Replayed transitions of n steps, $n = 1$ included.
-
-    `reward` is $\sum_k \gamma^k r_k$; `bootstrap` is $\gamma^n$, one number for all; `terminal` says that the episode
-    ended inside the window; `weight` corrects for how the replay sampled.
-    """
-
-    observation: Shaped[Array, "B ..."]
-    action: Int[Array, " B"]
-    reward: Float[Array, " B"]
-    next_observation: Shaped[Array, "B ..."]
-    terminal: Bool[Array, " B"]
-    bootstrap: Float[Array, ""]
-    weight: Float[Array, " B"]

@@ -7,21 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from batches import FIELDS, READINGS, SIZES, both_losses, odd_rows, replayed
 from mico.deep.metric_losses import MICo
 from mico.deep.metric_losses.mico import Pairs, angle, distance, distances
-from mico.deep.types import Batch, FirstStep, Sink, Views
 
 KEY = jax.random.key(0)
-FIELDS = {
-    "pairs": ("all", "shuffled"),
-    "self_pairs": ("include", "exclude"),
-    "second": ("target", "frozen", "online"),
-    "error": ("huber", "squared"),
-    "horizon": ("n-step", "one-step"),
-    "terminals": ("bootstrap", "absorbing"),
-}
-READINGS = [dict(zip(FIELDS, values, strict=True)) for values in itertools.product(*FIELDS.values())]
-SIZES = (0.0, 1e-20, 1e-10, 1.0, 1e10, 1e15)
 
 
 def naive_distance(x, y, beta):
@@ -32,48 +22,10 @@ def naive_distance(x, y, beta):
     return (x @ x + y @ y) / 2 + beta * theta
 
 
-def naive_loss(mico, views, batch, order):
-    """One pair at a time; `order` is whom each is shuffled to."""
-    first = mico.horizon == "one-step"
-    reward = list(np.asarray(views.first_step.reward if first else batch.reward))
-    bootstrap = float(views.first_step.bootstrap if first else batch.bootstrap)
-    after = list(np.asarray(views.first_step.target_next if first else views.target_next))
-    online, target = list(np.asarray(views.online)), list(np.asarray(views.target))
-    if mico.terminals == "absorbing":
-        after = [np.asarray(views.sink.target) if end else row for end, row in zip(batch.terminal, after, strict=True)]
-        online, target = [*online, np.asarray(views.sink.online)], [*target, np.asarray(views.sink.target)]
-        after, reward = [*after, np.asarray(views.sink.target)], [*reward, 0.0]
-    pairs = itertools.product(range(len(reward)), repeat=2) if mico.pairs == "all" else enumerate(order)
-    errors = []
-    for i, j in pairs:
-        if i == j and mico.self_pairs == "exclude":
-            continue
-        goal = abs(reward[i] - reward[j]) + bootstrap * naive_distance(after[i], after[j], mico.beta)
-        other = target[j] if mico.second == "target" else online[j]
-        error = goal - naive_distance(online[i], other, mico.beta)
-        small = abs(error) <= 1
-        errors.append(error**2 if mico.error == "squared" else error**2 / 2 if small else abs(error) - 0.5)
-    return np.mean(errors)
-
-
-def replayed(seed=0, size=5, width=4):
-    keys = iter(jax.random.split(jax.random.key(seed), 12))
-    rows = lambda: jax.random.normal(next(keys), (size, width))  # noqa: E731
-    numbers = lambda: 2 * jax.random.normal(next(keys), (size,))  # noqa: E731
-    views = Views(rows(), rows(), rows(), FirstStep(numbers(), rows(), jnp.float32(0.9)), Sink(rows()[0], rows()[0]))
-    terminal = jnp.arange(size) % 2 == 0
-    observation = jnp.zeros((size, 1))
-    action, weight = jnp.zeros(size, dtype=jnp.int32), jnp.ones(size)
-    return views, Batch(observation, action, numbers(), observation, terminal, jnp.float32(0.9**3), weight)
-
-
 @pytest.mark.parametrize("reading", READINGS, ids=lambda reading: "-".join(reading.values()))
 def test_every_reading_against_loops(reading):
-    mico = MICo(beta=0.3, **reading)
-    views, batch = replayed()
-    size = batch.reward.size + (reading["terminals"] == "absorbing")
-    order = np.asarray(jax.random.permutation(KEY, size))
-    np.testing.assert_allclose(mico.loss(None, views, batch, KEY), naive_loss(mico, views, batch, order), rtol=1e-4)
+    found, expected = both_losses(MICo(beta=0.3, **reading), lambda x, y: naive_distance(x, y, 0.3))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -96,7 +48,7 @@ def test_each_field_changes_the_loss(field):
 def test_gradients_reach_the_online_representations_alone(second):
     views, batch = replayed()
     mico = MICo(second=second, terminals="absorbing")
-    gradient = jax.grad(lambda v: mico.loss(None, v, batch, KEY))(views)
+    gradient = jax.grad(lambda v: mico.loss(None, v, batch, KEY), allow_int=True)(views)
     assert np.abs(gradient.online).max() > 1e-3
     assert np.abs(gradient.sink.online).max() > 1e-3
     for frozen in (gradient.target, gradient.target_next, gradient.sink.target):
@@ -195,13 +147,28 @@ def test_self_angles_vanish_in_the_widths_of_the_encoders(width):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_loss_has_finite_gradients_on_a_batch_with_every_odd_row(size):
-    x = size * jax.random.normal(KEY, (6, 8))
-    rows = jnp.stack([x[0], x[0], -x[0], jnp.zeros(8), x[1], 1e-3 * x[1]])
+    rows = odd_rows(size)
     for error in ("huber",) if size > 1e9 else FIELDS["error"]:
         mico = MICo(error=error)
         loss, gradient = jax.value_and_grad(lambda v, m=mico: m.over(Pairs(v, v, v, jnp.arange(6.0), 0.99), KEY))(rows)
         assert np.isfinite(loss)
         assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize(("horizon", "replaced"), [("n-step", [True, False]), ("one-step", [False, True])])
+def test_the_sink_follows_the_end_of_the_horizon_that_counts(horizon, replaced):
+    """A next state that the sink replaced does not count."""
+    views, batch = replayed(size=2)
+    batch = batch._replace(terminal=jnp.asarray([True, False]))
+    views = views._replace(first_step=views.first_step._replace(terminal=jnp.asarray([False, True])))
+    mico = MICo(horizon=horizon, terminals="absorbing", error="squared")
+
+    def loss(after):
+        moved = views._replace(target_next=after, first_step=views.first_step._replace(target_next=after))
+        return mico.loss(None, moved, batch, KEY)
+
+    for row, idle in enumerate(replaced):
+        assert (loss(views.target_next) == loss(views.target_next.at[row].add(1.0))) == idle
 
 
 def test_self_pairs_bias_self_distances_low():

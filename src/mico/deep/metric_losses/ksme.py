@@ -1,0 +1,33 @@
+r"""The KSMe loss: inner products of representations learn a kernel whose squared distance is the reduced MICo distance.
+
+Castro, Kastner, Panangaden and Rowland, "A Kernel Perspective on Behavioural Metrics for Markov Decision Processes",
+TMLR 2023.
+"""
+
+from typing import final
+
+from jaxtyping import Array, Float
+
+from mico.deep.metric_losses.pairing import AbstractPairLoss
+from mico.deep.metric_losses.vectors import product, products, scaled
+
+
+@final
+class KSMe(AbstractPairLoss):
+    r"""KSMe (Castro et al., 2023): products of representations learn a kernel whose distance is reduced MICo.
+
+    $\mathbb E\,[\rho(1 - \tfrac12|r_x - r_y| + \gamma^n k_{\bar\omega}(x', y') - k_\omega(x, y))]$ over pairs.
+
+    The kernel is $k(x, y) = \langle\phi_x, \phi_y\rangle$. The immediate similarity $1 - \tfrac12|r_x - r_y|$ is that
+    of rewards in $[-1, 1]$, where it is a kernel with values in $[0, 1]$; rewards beyond, n-step sums among them, go
+    through the same formula, as released. Pairs, error, second argument and DQN's $\alpha$ are there those of MICo.
+    """
+
+    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
+        return product(scaled(x), scaled(y))
+
+    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        return products(scaled(x), scaled(y))
+
+    def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
+        return 1 - gap / 2

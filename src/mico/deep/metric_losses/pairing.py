@@ -1,0 +1,118 @@
+"""What the losses over pairs of transitions share: who is paired, what counts as target, how errors are averaged."""
+
+from abc import abstractmethod
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Key, Num
+
+from mico.deep.errors import ERRORS
+from mico.deep.fields import check_choices, check_range, fixed, number
+from mico.deep.types import Batch, Sink, Views
+
+Second = Literal["target", "frozen", "online"]
+
+
+class Pairs(NamedTuple):
+    r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$."""
+
+    online: Float[Array, "B D"]
+    target: Float[Array, "B D"]
+    target_next: Float[Array, "B D"]
+    reward: Float[Array, " B"]
+    bootstrap: Num[Array, ""] | float
+
+
+class AbstractPairLoss(eqx.Module):
+    r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs.
+
+    A loss says what m it learns of a pair, and what f makes of the gap of rewards.
+    """
+
+    alpha: float = number(0.01, "weight of this loss; the TD loss has 1 − α")
+    pairs: Literal["all", "shuffled"] = fixed("all", "all ordered pairs of a batch, or each state with one other")
+    self_pairs: Literal["include", "exclude"] = fixed("include", "whether a state is paired with itself")
+    second: Second = fixed("target", "who sees the second state: the target network, or the online one, frozen or not")
+    error: Literal["huber", "squared"] = fixed("huber", "of a pair")
+    horizon: Literal["n-step", "one-step"] = fixed(
+        "n-step", "rewards and discount: of the agent's windows, or of one step"
+    )
+    terminals: Literal["bootstrap", "absorbing"] = fixed(
+        "bootstrap", "what follows a terminal: the replay's next state, or a sink"
+    )
+
+    def __check_init__(self) -> None:
+        check_choices(self)
+        check_range(self, alpha=(0.0, 1.0))
+
+    @abstractmethod
+    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
+        """What is learnt of one pair of representations."""
+
+    @abstractmethod
+    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        """What is learnt of every x with every y."""
+
+    def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The part of the target that the rewards give."""
+        return gap
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The views asked for beyond the three that are always there."""
+        asked = {"first-step": self.horizon == "one-step", "sink": self.terminals == "absorbing"}
+        return frozenset(name for name, wanted in asked.items() if wanted)
+
+    def init(self, key: Key[Array, ""], size: int) -> None:
+        """No parameters of its own."""
+        del key, size
+
+    def loss(self, params: None, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
+        """The loss of a batch as an agent replays it."""
+        del params
+        sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap)
+        terminal = batch.terminal
+        if self.horizon == "one-step":
+            if views.first_step is None:
+                raise ValueError("horizon='one-step' needs views.first_step")
+            reward, target_next, terminal, bootstrap = views.first_step
+            sides = sides._replace(reward=reward, target_next=target_next, bootstrap=bootstrap)
+        if self.terminals == "absorbing":
+            if views.sink is None:
+                raise ValueError("terminals='absorbing' needs views.sink")
+            sides = _with_sink(sides, views.sink, terminal)
+        return self.over(sides, key)
+
+    def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
+        """The mean error over the pairs; gradients reach the online representations alone."""
+        sides = jax.tree.map(jnp.asarray, sides)
+        fixed = jax.lax.stop_gradient(sides)
+        other = {"target": fixed.target, "frozen": fixed.online, "online": sides.online}[self.second]
+        if self.pairs == "all":
+            found = self.measures(sides.online, other)
+            later = self.measures(fixed.target_next, fixed.target_next)
+            gap = jnp.abs(fixed.reward[:, None] - fixed.reward[None, :])
+            same = jnp.eye(gap.shape[0], dtype=bool)
+        else:
+            order = jax.random.permutation(key, sides.reward.shape[0])
+            found = jax.vmap(self.measure)(sides.online, other[order])
+            later = jax.vmap(self.measure)(fixed.target_next, fixed.target_next[order])
+            gap = jnp.abs(fixed.reward - fixed.reward[order])
+            same = order == jnp.arange(order.size)
+        target = jax.lax.stop_gradient(self.immediate(gap) + fixed.bootstrap * later)
+        errors = ERRORS[self.error](target - found)
+        counted = ~same if self.self_pairs == "exclude" else jnp.ones_like(same)
+        return jnp.where(counted, errors, 0.0).sum() / jnp.maximum(counted.sum(), 1)
+
+
+def _with_sink(sides: Pairs, sink: Sink, terminal: Bool[Array, " B"]) -> Pairs:
+    """Terminal transitions lead to the sink, and its own joins them: from itself to itself, for nothing."""
+    after = jnp.where(terminal[:, None], sink.target, sides.target_next)
+    return sides._replace(
+        online=jnp.vstack([sides.online, sink.online]),
+        target=jnp.vstack([sides.target, sink.target]),
+        target_next=jnp.vstack([after, sink.target]),
+        reward=jnp.append(sides.reward, 0.0),
+    )

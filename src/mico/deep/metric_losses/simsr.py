@@ -1,0 +1,31 @@
+r"""The SimSR loss (Zang, Li and Wang, AAAI 2022): directions of representations learn a distance of behaviour."""
+
+from typing import final
+
+from jaxtyping import Array, Float
+
+from mico.deep.fields import fixed, number
+from mico.deep.metric_losses.pairing import AbstractPairLoss, Second
+from mico.deep.metric_losses.vectors import cosine, cosines, scaled
+
+
+@final
+class SimSR(AbstractPairLoss):
+    r"""SimSR (Zang et al., 2022): directions of representations learn a distance of behaviour.
+
+    $\mathbb E\,[\rho(|r_x - r_y| + \gamma\, d_{\bar\omega}(x', y') - d_\omega(x, y))]$ over pairs.
+
+    The distance is $d(x, y) = 1 - \cos(\phi_x, \phi_y)$. The paper's encoder has outputs of length one; here the loss
+    normalises, and the agent may use the lengths. Next states are the sampled ones, not those of the paper's learnt
+    model of latent dynamics. All pairs, Huber's error and gradients through both arguments are as released; there the
+    agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
+    """
+
+    alpha: float = number(0.5, "weight of this loss; the TD loss has 1 − α")
+    second: Second = fixed("online", "who sees the second state")
+
+    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
+        return 1 - cosine(scaled(x), scaled(y))
+
+    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        return 1 - cosines(scaled(x), scaled(y))
