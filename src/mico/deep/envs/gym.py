@@ -1,0 +1,106 @@
+"""Any Gymnasium environment with discrete actions, stepped outside JAX."""
+
+from typing import Any, cast, final
+
+import equinox as eqx
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from jaxtyping import Bool, Int, Shaped
+
+from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, HostStep
+from mico.deep.envs.names import near
+from mico.deep.fields import check_least, fixed
+from mico.deep.types import Spec
+
+
+@final
+class Gym(AbstractHostEnv):
+    """A registered Gymnasium environment; `max_steps` takes the place of the time limit that it is registered with.
+
+    Bytes, which images are made of, stay uint8, other numbers become float32, and a discrete observation one-hot.
+    """
+
+    id: str = eqx.field(static=True)
+    max_steps: int | None = fixed(None, "where episodes are cut off, if not where they are registered to be")
+    shown: Spec = eqx.field(static=True, init=False)
+
+    def __post_init__(self) -> None:
+        if self.max_steps is not None:
+            check_least(self, max_steps=1)
+        env = _made(self.id, self.max_steps)
+        self.shown = _spec(self.id, env)
+        env.close()
+
+    @property
+    def name(self) -> str:
+        return f"gym/{self.id}"
+
+    def settings(self) -> dict[str, Any]:
+        return {"max_steps": self.max_steps}
+
+    @property
+    def spec(self) -> Spec:
+        return self.shown
+
+    def make(self, num_envs: int) -> "GymEnvs":
+        return GymEnvs([_made(self.id, self.max_steps) for _ in range(num_envs)], self.spec)
+
+
+@final
+class GymEnvs(AbstractHostEnvs):
+    """Gymnasium environments, stepped one after the other."""
+
+    def __init__(self, envs: list[gymnasium.Env], spec: Spec):
+        self._envs, self.spec, self.num_envs = envs, spec, len(envs)
+
+    def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
+        frames = self._blank()
+        for index in np.flatnonzero(which):
+            frames[index] = _frame(self._envs[index], self._envs[index].reset(seed=int(seeds[index]))[0])
+        return frames
+
+    def step(self, actions: Int[np.ndarray, " N"]) -> HostStep:
+        frames, rewards = self._blank(), np.zeros(self.num_envs, np.float32)
+        terminal, timeout = np.zeros((2, self.num_envs), dtype=bool)
+        for index, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
+            first = cast(Discrete, env.action_space).start
+            observation, rewards[index], terminal[index], timeout[index], _ = env.step(first + int(action))
+            frames[index] = _frame(env, observation)
+        return HostStep(frames, rewards, terminal, timeout & ~terminal)
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+    def _blank(self) -> Shaped[np.ndarray, "N ..."]:
+        return np.zeros((self.num_envs, *self.spec.shape), self.spec.dtype)
+
+
+def _made(env_id: str, max_steps: int | None) -> gymnasium.Env:
+    try:
+        return gymnasium.make(env_id, max_episode_steps=max_steps, disable_env_checker=True)
+    except gymnasium.error.UnregisteredEnv:
+        known = near(env_id, gymnasium.registry)
+        raise ValueError(f"id {env_id!r} is no Gymnasium environment: did you mean {known}?") from None
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"id {env_id!r} cannot be made: {error}") from None
+
+
+def _spec(env_id: str, env: gymnasium.Env) -> Spec:
+    actions, observations = env.action_space, env.observation_space
+    if not isinstance(actions, Discrete):
+        raise ValueError(f"id {env_id!r} needs discrete actions, but has {actions}")
+    if isinstance(observations, Discrete):
+        return Spec((int(observations.n),), "bool", int(actions.n))
+    if isinstance(observations, Box):
+        dtype = "uint8" if observations.dtype == np.uint8 else "float32"
+        return Spec(observations.shape, dtype, int(actions.n))
+    raise ValueError(f"id {env_id!r} needs observations of Box or Discrete, but has {observations}")
+
+
+def _frame(env: gymnasium.Env, observation: Any) -> Shaped[np.ndarray, "..."]:
+    space = env.observation_space
+    if isinstance(space, Discrete):
+        return np.arange(space.n) == observation - space.start
+    return np.asarray(observation)

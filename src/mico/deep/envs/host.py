@@ -1,0 +1,144 @@
+"""Environments that are stepped outside JAX, those of all runs together, in episodes that can be played again."""
+
+import abc
+from collections.abc import Mapping
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+
+from mico.deep.types import Spec
+
+
+class HostStep(NamedTuple):
+    """One step of N environments: the true frames after it; `terminal` and `timeout` are never both true."""
+
+    frame: Shaped[np.ndarray, "N ..."]
+    reward: Float[np.ndarray, " N"]
+    terminal: Bool[np.ndarray, " N"]
+    timeout: Bool[np.ndarray, " N"]
+
+
+class HostOutcome(NamedTuple):
+    """One step of N environments with automatic reset: `frame` is to act on next, `next_frame` the true one."""
+
+    frame: Shaped[np.ndarray, "N ..."]
+    reward: Float[np.ndarray, " N"]
+    next_frame: Shaped[np.ndarray, "N ..."]
+    terminal: Bool[np.ndarray, " N"]
+    timeout: Bool[np.ndarray, " N"]
+
+
+class AbstractHostEnvs(abc.ABC):
+    """N environments side by side without automatic reset; what follows a reset depends on its seed alone."""
+
+    spec: Spec
+    num_envs: int
+
+    @abc.abstractmethod
+    def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
+        """New episodes in the environments that `which` marks; the other rows of the frames mean nothing."""
+
+    @abc.abstractmethod
+    def step(self, actions: Int[np.ndarray, " N"]) -> HostStep:
+        """One step of each."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Frees what the environments hold."""
+
+
+class AbstractHostEnv(eqx.Module):
+    """The settings of an environment outside JAX."""
+
+    @property
+    @abc.abstractmethod
+    def name(self) -> str:
+        """As `environment` takes it: family/member."""
+
+    @property
+    @abc.abstractmethod
+    def spec(self) -> Spec:
+        """What it shows and how many actions it takes."""
+
+    @abc.abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """What `environment` takes beside the name to make it again."""
+
+    @abc.abstractmethod
+    def make(self, num_envs: int) -> AbstractHostEnvs:
+        """So many of it, side by side."""
+
+
+@final
+class Episodes:
+    """Environments with automatic reset, each episode seeded by its run's seed and its number alone."""
+
+    def __init__(self, envs: AbstractHostEnvs, seeds: Int[np.ndarray, " N"]):
+        if seeds.shape != (envs.num_envs,) or seeds.min() < 0:
+            raise ValueError(f"seeds must be {envs.num_envs} numbers of at least 0, but are {seeds.tolist()}")
+        self._envs, self._seeds = envs, seeds
+        self._numbers = [0] * envs.num_envs
+        self._actions: list[list[int]] = [[] for _ in range(envs.num_envs)]
+
+    def start(self) -> Shaped[np.ndarray, "N ..."]:
+        """The first frames of everything."""
+        nothing = {"episodes": [0] * self._envs.num_envs, "actions": [[]] * self._envs.num_envs}
+        return self.restore(nothing)
+
+    def step(self, actions: Int[np.ndarray, " N"]) -> HostOutcome:
+        """One step of each; where an episode ends the next one begins."""
+        step = self._envs.step(actions)
+        for past, action in zip(self._actions, actions.tolist(), strict=True):
+            past.append(action)
+        over = step.terminal | step.timeout
+        for index in np.flatnonzero(over):
+            self._numbers[index] += 1
+            self._actions[index] = []
+        frame, next_frame = step.frame.copy(), step.frame.copy()  # a reset may write where the step did
+        self._begin(over, frame)
+        return HostOutcome(frame, step.reward, next_frame, step.terminal, step.timeout)
+
+    def close(self) -> None:
+        self._envs.close()
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a checkpoint needs, ready for JSON: each episode's number and its actions so far."""
+        return {"episodes": list(self._numbers), "actions": [list(past) for past in self._actions]}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> Shaped[np.ndarray, "N ..."]:
+        """Plays the episodes of a snapshot up to where they were, and gives back the frames to act on."""
+        numbers, actions = list(snapshot["episodes"]), [list(past) for past in snapshot["actions"]]
+        if not len(numbers) == len(actions) == self._envs.num_envs:
+            raise ValueError(f"snapshot has {len(numbers)} episodes, but there are {self._envs.num_envs} environments")
+        self._numbers, self._actions = numbers, actions
+        return self._replayed()
+
+    def _replayed(self) -> Shaped[np.ndarray, "N ..."]:
+        """All arrive together: shorter episodes begin later, and until then their environments play for nothing."""
+        length = np.array([len(past) for past in self._actions])
+        longest, wait = length.max(), length.max() - length
+        frame = np.zeros((length.size, *self._envs.spec.shape), self._envs.spec.dtype)
+        over = np.ones(length.size, dtype=bool)
+        for time in range(longest):
+            self._begin((wait == time) | ((wait > time) & over), frame)
+            now = [past[time - first] if time >= first else 0 for past, first in zip(self._actions, wait)]
+            step = self._envs.step(np.array(now))
+            frame, over = step.frame.copy(), step.terminal | step.timeout
+        self._begin(wait == longest, frame)
+        return frame
+
+    def _begin(self, which: Bool[np.ndarray, " N"], frame: Shaped[np.ndarray, "N ..."]) -> None:
+        """Starts episodes and writes their first frames into their places."""
+        if not which.any():
+            return
+        seeds = np.zeros(which.size, dtype=np.int64)
+        for index in np.flatnonzero(which):
+            seeds[index] = episode_seed(int(self._seeds[index]), self._numbers[index])
+        frame[which] = self._envs.reset(which, seeds)[which]
+
+
+def episode_seed(run_seed: int, episode: int) -> int:
+    """A number below 2³¹, which every environment takes for a seed."""
+    return int(np.random.SeedSequence((run_seed, episode)).generate_state(1)[0] >> 1)
