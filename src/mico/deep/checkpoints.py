@@ -1,0 +1,166 @@
+"""Checkpoints: a training state that is whole on the disk, or is not there."""
+
+import hashlib
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import PyTree
+
+from mico.deep import host_memory
+from mico.deep.leaves import BATCH, DamageError, Entry, Form, Leaf, copied, leaves, place, read, size, write
+from mico.results.folders import sync, write_json
+
+
+class Restored(NamedTuple):
+    """A state, the step it was saved at, and what was saved beside it."""
+
+    step: int
+    state: PyTree
+    extra: dict[str, Any]
+
+
+class Checkpoints:
+    """The newest `keep` checkpoints of one writer, `folder/<step>` each.
+
+    A checkpoint gets its name when all of it is on the disk, and only then do older ones go.
+    """
+
+    def __init__(self, folder: Path, keep: int = 3) -> None:
+        if keep < 1:
+            raise ValueError(f"keep must be at least 1, got {keep}")
+        self.folder = folder.absolute()
+        self.keep = keep
+        self._damaged: set[int] = set()  # steps found so by restore
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
+
+    def latest(self) -> int | None:
+        """The newest step, those that restore had to skip left out."""
+        return max(self._sound(), default=None)
+
+    def save(self, step: int, state: PyTree, extra: Mapping[str, Any], *, background: bool = False) -> None:
+        """Save a state with what JSON can hold beside it, as a step after the latest.
+
+        In the background the state is first copied to host memory, so that its buffers are free when this returns;
+        if there is no room for the copy, it is saved in the foreground. Call `wait` before the program ends.
+        """
+        self.wait()
+        latest = self.latest()
+        if step < 0:
+            raise ValueError(f"step must not be negative, got {step}")
+        if latest is not None and step <= latest:
+            raise ValueError(f"step {step} is not after the latest checkpoint in {self.folder}, {latest}")
+        found = leaves(state)
+        kept = json.loads(json.dumps(extra, allow_nan=False))
+        if background and fits(state):
+            self._pending = self._worker.submit(self._write, step, [copied(leaf) for leaf in found], kept)
+        else:
+            self._write(step, found, kept)
+
+    def wait(self) -> None:
+        """Wait for what is being saved in the background; its error is raised here."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending.result()
+
+    def restore(self, like: PyTree) -> Restored | None:
+        """The newest sound checkpoint, laid out, typed and placed as `like`, whose leaves may be shapes alone.
+
+        None without checkpoints; damaged ones are skipped with a warning; a ValueError if all are damaged, or if the
+        sound one is of another structure.
+        """
+        self.wait()
+        wanted = leaves(like)
+        steps = self._steps()
+        for step in reversed(steps):
+            try:
+                state, extra = _read(self.folder / str(step), step, wanted)
+            except DamageError as error:
+                self._damaged.add(step)
+                warnings.warn(f"checkpoint {self.folder / str(step)} is skipped: {error}", stacklevel=2)
+            else:
+                return Restored(step, jax.tree.unflatten(jax.tree.structure(like), state), extra)
+        if steps:
+            raise ValueError(f"all checkpoints in {self.folder} are damaged: {', '.join(map(str, steps))}")
+        return None
+
+    def _steps(self) -> list[int]:
+        return sorted(int(path.name) for path in self.folder.glob("[0-9]*") if path.name.isdecimal())
+
+    def _sound(self) -> list[int]:
+        return [step for step in self._steps() if step not in self._damaged]
+
+    def _write(self, step: int, found: Sequence[Leaf], extra: dict[str, Any]) -> None:
+        target, temporary = self.folder / str(step), self.folder / f".{step}.tmp"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in self.folder.glob(".*.tmp"):  # of a process that was killed
+            shutil.rmtree(left)
+        try:
+            temporary.mkdir()
+            entries = write(temporary / "state", found)
+            write_json(temporary / "checkpoint.json", _signed({"step": step, "extra": extra, "leaves": entries}))
+            _sync_all(temporary)
+            if step in self._damaged:
+                self._remove(step)
+            temporary.rename(target)
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise OSError(error.errno, error.strerror, str(target)) from error
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        sync(self.folder)
+        kept = self._sound()[-self.keep :]
+        for old in self._steps():
+            if old not in kept:
+                self._remove(old)
+
+    def _remove(self, step: int) -> None:
+        """Under another name first, so that no half of it can be taken for a checkpoint."""
+        temporary = self.folder / f".{step}.removed.tmp"
+        (self.folder / str(step)).rename(temporary)
+        shutil.rmtree(temporary)
+        self._damaged.discard(step)
+
+
+def fits(state: PyTree) -> bool:
+    """Whether host memory has room for a copy of the state and for what writing it takes."""
+    return sum(map(size, leaves(state))) + 4 * BATCH < host_memory.available()
+
+
+def _read(folder: Path, step: int, wanted: Sequence[Leaf]) -> tuple[list[Any], dict[str, Any]]:
+    try:
+        data = json.loads((folder / "checkpoint.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise DamageError(f"checkpoint.json cannot be read: {error}") from error
+    if not isinstance(data, dict) or data != _signed(data) or data["step"] != step:
+        raise DamageError("checkpoint.json does not have its digest")
+    entries = [
+        Entry(Form(path, kind, dtype, tuple(shape)), sha256) for (path, kind, dtype, shape), sha256 in data["leaves"]
+    ]
+    for entry, leaf in zip_longest(entries, wanted):
+        if entry is None or leaf is None or entry.form != leaf.form:
+            there, here = (str(part.form) if part else "nothing more" for part in (entry, leaf))
+            raise ValueError(f"checkpoint {folder} is of another state: it has {there}, not {here}")
+    return [place(value, leaf) for value, leaf in zip(read(folder / "state", entries), wanted)], data["extra"]
+
+
+def _signed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data with a digest of it, which the digests of the leaves are part of."""
+    rest = {name: value for name, value in data.items() if name != "digest"}
+    return {**rest, "digest": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+
+
+def _sync_all(folder: Path) -> None:
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            sync(Path(parent) / name)
+        sync(Path(parent))

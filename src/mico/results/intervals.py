@@ -1,0 +1,30 @@
+"""How sure a mean is."""
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+
+def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple[float, float, float]:
+    r"""The mean and $\bar x \pm t_{N-1}\, s / \sqrt N$ (Student); NaN where there are too few values for it."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, but is {level}")
+    values = values.astype(float)
+    mean = float(np.mean(values)) if values.size else float("nan")
+    if values.size < 2:
+        return mean, float("nan"), float("nan")
+    half = float(stats.t.ppf((1 + level) / 2, values.size - 1) * stats.sem(values))
+    return mean, mean - half, mean + half
+
+
+def described(values: Float[np.ndarray, " N"]) -> tuple[str, str]:
+    """The mean and its 95% interval in print; a dash where there is none."""
+    mean, low, high = mean_interval(values)
+    return printed(mean), f"{printed(low)} … {printed(high)}" if values.size > 1 else "–"
+
+
+def printed(number: float) -> str:
+    """With two decimals, or two digits of a small number; a dash for NaN."""
+    if np.isnan(number):
+        return "–"
+    return f"{number:,.2f}" if number == 0 or abs(number) >= 0.1 else f"{number:.2g}"
