@@ -3,6 +3,7 @@
 import signal
 import warnings
 
+import jax
 import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
@@ -36,3 +37,11 @@ def patience():
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def quick_compilation():
+    """Programs that run a few steps are not worth the time that optimising them takes."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)

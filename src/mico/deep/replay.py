@@ -59,7 +59,7 @@ class Replay(eqx.Module):
     def add(self, memory: Memory, steps: Step, time: Int[Array, ""], window: Window) -> Memory:
         """The memory after k more steps, `time` of them having been added before."""
         count = steps.action.shape[0]
-        self._check_room(window, count)
+        self.check_room(window, count)
         left = memory.leaving(count)
         memory = extended(memory, steps, time)
         if memory.priorities is None:
@@ -85,7 +85,7 @@ class Replay(eqx.Module):
         self, memory: Memory, time: Int[Array, ""], window: Window, key: Key[Array, ""]
     ) -> tuple[Batch, Int[Array, " B"]]:
         """A batch and the numbers of its windows' first steps; of no meaning unless `can_sample`."""
-        self._check_room(window, 1)
+        self.check_room(window, 1)
         first, weight = self._draw(memory, time, window, key)
         return replayed(memory, first, weight, window), first
 
@@ -101,6 +101,17 @@ class Replay(eqx.Module):
         weights = priorities.changed(memory.priorities, leaf, value, here)
         largest = jnp.maximum(weights.largest, jnp.where(here, value, 0.0).max())
         return replace(memory, priorities=weights._replace(largest=largest))
+
+    def check_room(self, window: Window, count: int) -> None:
+        """Refuse a capacity that windows, or so many steps at once, do not fit in."""
+        if window.length < 1:
+            raise ValueError(f"window.length must be at least 1, but is {window.length}")
+        least = max(window.length + self.stack + 1, 2 * count)
+        if self.capacity < least:
+            raise ValueError(
+                f"capacity must be at least {least}, but is {self.capacity}: "
+                f"windows have {window.length} steps, observations {self.stack} frames, and {count} steps come at once"
+            )
 
     def _draw(
         self, memory: Memory, time: Int[Array, ""], window: Window, key: Key[Array, ""]
@@ -119,16 +130,6 @@ class Replay(eqx.Module):
             return first, even
         weight = jax.lax.rsqrt(priorities.held(memory.priorities, leaf) + _LEAST)
         return first, weight / weight.max()
-
-    def _check_room(self, window: Window, count: int) -> None:
-        if window.length < 1:
-            raise ValueError(f"window.length must be at least 1, but is {window.length}")
-        least = max(window.length + self.stack + 1, 2 * count)
-        if self.capacity < least:
-            raise ValueError(
-                f"capacity must be at least {least}, but is {self.capacity}: "
-                f"windows have {window.length} steps, observations {self.stack} frames, and {count} steps come at once"
-            )
 
 
 def _newest(memory: Memory, time: Int[Array, ""], window: Window) -> Int[Array, ""]:

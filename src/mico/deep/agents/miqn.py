@@ -1,0 +1,36 @@
+"""M-IQN (Vieillard, Pietquin and Geist, 2020)."""
+
+import jax
+
+from mico.deep import td
+from mico.deep.agents.iqn import AbstractImplicitAgent
+from mico.deep.fields import check_range, number
+
+
+class MIQN(AbstractImplicitAgent):
+    """M-IQN (Vieillard et al., 2020): IQN whose reward has the scaled log-policy added, and a soft next value."""
+
+    temperature: float = number(0.03, "τ of the policy softmax(Q / τ)")
+    munchausen: float = number(0.9, "share of τ log π(a|s) that is added to the reward")
+    clip: float = number(-1.0, "τ log π(a|s) is at least this")
+
+    def __check_init__(self) -> None:
+        check_range(self, temperature=(1e-6, float("inf")), munchausen=(0.0, 1.0), clip=(float("-inf"), 0.0))
+
+    @property
+    def needs_target(self):
+        return True
+
+    def target_quantiles(self, target, phi, transition, z_next, key):
+        now, then = jax.random.split(key)
+        return td.munchausen_target(
+            transition.reward,
+            transition.discount,
+            z_next,
+            self.q_values(target, phi.target_next, then),
+            self.q_values(target, phi.target, now),
+            transition.action,
+            self.temperature,
+            self.munchausen,
+            self.clip,
+        )

@@ -1,0 +1,33 @@
+"""Rainbow as in Dopamine (Hessel et al., 2018; Bellemare et al., 2017)."""
+
+import jax
+import jax.numpy as jnp
+
+from mico.deep import td
+from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.fields import check_least, check_range, fixed, number
+from mico.deep.networks import Head
+
+
+class Rainbow(AbstractValueAgent):
+    """C51 with n-step returns, made for a prioritised replay (Dopamine's Rainbow): no dueling, noise or double Q."""
+
+    horizon: int = fixed(3, "steps of a return before it bootstraps")
+    num_atoms: int = fixed(51, "of the law of returns")
+    support: float = number(10.0, "atoms lie evenly in ± this")
+
+    def __check_init__(self) -> None:
+        check_least(self, num_atoms=2)
+        check_range(self, support=(1e-6, float("inf")))
+
+    def atoms(self):
+        return self.support * jnp.linspace(-1.0, 1.0, self.num_atoms)
+
+    def make_head(self, size, num_actions, network, *, key):
+        return Head(size, num_actions, self.num_atoms, network, key=key)
+
+    def q_values(self, head, phi, key):
+        return jax.nn.softmax(head(phi)) @ self.atoms()
+
+    def td_loss(self, head, target, phi, transition, key):
+        return td.categorical(head(phi.online), *transition, target(phi.target_next), self.atoms())

@@ -1,0 +1,161 @@
+"""Many runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from mico.deep import learner
+from mico.deep.envs import AbstractEnv
+from mico.deep.fields import flat
+from mico.deep.learner import Ended, Episode, Losses, State
+from mico.deep.settings import Run, describe
+from mico.deep.types import Step
+
+_LONGEST_CHUNK = 1_000  # steps: a second or so of work on two cores
+_UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
+
+
+def stack(runs: Sequence[Run]) -> Run:
+    """Runs that differ in seeds and numbers alone, as one with a leading axis."""
+    first = jax.tree.structure(runs[0])
+    for run in runs:
+        if jax.tree.structure(run) != first:
+            raise ValueError(f"runs of a fleet differ in seeds and numbers alone, but {_difference(runs[0], run)}")
+    return jax.tree.map(lambda *numbers: jnp.stack([jnp.asarray(number) for number in numbers]), *runs)
+
+
+def _difference(one: Run, other: Run) -> str:
+    """The field that keeps two runs out of one fleet: one of a part whose structure differs, a number at last."""
+    parts = [
+        name for name in vars(one) if jax.tree.structure(getattr(one, name)) != jax.tree.structure(getattr(other, name))
+    ]
+    old, new = (flat({name: part for name, part in describe(run).items() if name in parts}) for run in (one, other))
+    fields = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    name = min(fields, key=lambda name: isinstance(old.get(name), float) and isinstance(new.get(name), float))
+    return f"{name} is {old.get(name)!r} in one and {new.get(name)!r} in another"
+
+
+def chunk_length(run: Run) -> int:
+    """Steps of one chunk: at its ends learning starts, targets are copied and rows are written."""
+    schedule = run.schedule
+    period = schedule.update_period
+    common = math.gcd(schedule.learning_starts, schedule.target_period, schedule.log_period)
+    whole = range(period, max(min(common, _LONGEST_CHUNK), period) + 1, period)
+    return max(length for length in whole if common % length == 0)
+
+
+class Tally(NamedTuple):
+    """Sums over the episodes that ended and the updates that were made in a chunk, for each run."""
+
+    episodes: Float[Array, " N"]
+    returns: Float[Array, " N"]
+    least: Float[Array, " N"]
+    most: Float[Array, " N"]
+    lengths: Float[Array, " N"]
+    updates: Float[Array, " N"]
+    loss: Float[Array, " N"]
+    td_loss: Float[Array, " N"]
+    metric_loss: Float[Array, " N"]
+
+
+class Simulated:
+    """Environments of all runs inside the program that trains them."""
+
+    def __init__(self, runs: Sequence[Run], fleet: Run):
+        self._fleet = fleet
+
+    def begin(self) -> State:
+        return _begin(self._fleet)
+
+    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Tally]:
+        """A chunk of steps of every run, with an update every period if the chunk `learns`."""
+        return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Nothing: the state has it all."""
+        return {}
+
+    def restore(self, snapshot: dict[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@jax.jit
+def _begin(fleet: Run) -> State:
+    """Every run before its first step, environments inside JAX."""
+
+    def one(run: Run) -> State:
+        env, frame = cast(AbstractEnv, run.env).reset(learner.reset_key(run))
+        return learner.start(run, run.env.spec, env, frame)
+
+    return jax.vmap(one)(fleet)
+
+
+@partial(jax.jit, donate_argnums=1, static_argnames=("length", "learns"))
+def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Tally]:
+    """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
+    period = fleet.schedule.update_period
+
+    def cycle(state: State, at: tuple[Int[Array, " k"], Key[Array, "N k 3"]]) -> tuple[State, Any]:
+        times, keys = at
+
+        def one(run: Run, state: State, keys: Key[Array, "k 3"]) -> tuple[State, tuple[Ended, Losses | None]]:
+            episode, (steps, ended) = _played(run, state, times, keys)
+            state = learner.remember(run, state._replace(episode=episode), steps, times[0])
+            state, losses = learner.update(run, state, times[-1] + 1) if learns else (state, None)
+            return state, (ended, losses)
+
+        return jax.vmap(one)(fleet, state, keys)
+
+    times = (time + jnp.arange(length, dtype=time.dtype)).reshape(-1, period)
+    of_run = jax.vmap(jax.vmap(learner.play_keys, in_axes=(None, 0)), in_axes=(None, 0))
+    keys = jax.vmap(of_run, in_axes=(0, None), out_axes=1)(fleet, times)  # all at once, not a few a cycle
+    state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
+    return state, tally(ended, losses)
+
+
+@partial(jax.jit, donate_argnums=0)
+def copy_targets(state: State) -> State:
+    return jax.vmap(learner.copy_target)(state)
+
+
+@jax.jit
+def look(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+    return jax.vmap(learner.look, in_axes=(0, 0, None))(fleet, state, time)
+
+
+def _played(
+    run: Run, state: State, times: Int[Array, " k"], keys: Key[Array, "k 3"]
+) -> tuple[Episode, tuple[Step, Ended]]:
+    """The steps of one run between two updates."""
+    epsilon = jax.vmap(run.schedule.exploration)(times)
+
+    def step(episode: Episode, now: tuple[Key[Array, "3"], Float[Array, ""]]) -> tuple[Episode, tuple[Step, Ended]]:
+        keys, epsilon = now
+        action = learner.act(run, state.params, episode.stack, epsilon, keys)
+        outcome = cast(AbstractEnv, run.env).step(episode.env, action, keys[2])
+        seen = (episode.stack[-1], action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
+        episode, ended = learner.advance(episode, Step(*seen), outcome.state, outcome.frame)
+        return episode, (Step(*seen), ended)
+
+    unrolled = 1 if jax.default_backend() == "cpu" else min(run.schedule.update_period, _UNROLLED)
+    return jax.lax.scan(step, state.episode, (keys, epsilon), unroll=unrolled)
+
+
+def tally(ended: Ended, losses: Losses | None) -> Tally:
+    """Sums over the steps [cycles, N, period] and the updates [cycles, N] of a chunk."""
+    count = ended.ended.astype(ended.returned.dtype)
+    none = jnp.zeros(count.shape[1])
+    return Tally(
+        count.sum((0, 2)),
+        (count * ended.returned).sum((0, 2)),
+        jnp.where(ended.ended, ended.returned, jnp.inf).min((0, 2)),
+        jnp.where(ended.ended, ended.returned, -jnp.inf).max((0, 2)),
+        (count * ended.length).sum((0, 2)),
+        *([none] * 4 if losses is None else [numbers.astype(none.dtype).sum(0) for numbers in losses]),
+    )

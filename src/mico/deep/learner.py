@@ -1,0 +1,213 @@
+"""Training state and its moves for one run, shared by every agent: start, act, absorb a step, update."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from mico.deep import frames
+from mico.deep.agents.value import Transition, greedy
+from mico.deep.metric_losses.mico import angle, distances
+from mico.deep.replay import Memory
+from mico.deep.settings import Run
+from mico.deep.types import Batch, FirstStep, Sink, Spec, Step, Views
+
+_INIT, _RESET, _PLAY, _LEARN, _LOOK = range(5)  # streams of randomness of a run
+_BETA = 0.1  # of the distances in the log of runs whose metric loss has no β of its own
+
+
+class Params(NamedTuple):
+    r"""What is learnt: $\omega$ of the encoder, the head, and a metric loss's own."""
+
+    encoder: Any
+    head: Any
+    metric: Any
+
+
+class Episode(NamedTuple):
+    """Where a run is in its environment: the environment's state, the last frames, and the episode's return so far."""
+
+    env: Any
+    stack: Shaped[Array, "S ..."]
+    returned: Float[Array, ""]
+    length: Int[Array, ""]
+
+
+class State(NamedTuple):
+    """All of a run that changes while it trains; `bad_step` is −1 until a loss or gradient is not finite."""
+
+    params: Params
+    target: Params
+    optimiser: Any
+    memory: Memory
+    episode: Episode
+    bad_step: Int[Array, ""]
+
+
+class Ended(NamedTuple):
+    """Whether a step ended an episode, and the return and length of the episode up to it."""
+
+    ended: Bool[Array, "..."]
+    returned: Float[Array, "..."]
+    length: Int[Array, "..."]
+
+
+class Losses(NamedTuple):
+    """Of one update: whether it was made, and the losses it saw."""
+
+    updated: Bool[Array, "..."]
+    loss: Float[Array, "..."]
+    td_loss: Float[Array, "..."]
+    metric_loss: Float[Array, "..."]
+
+
+def fresh_params(run: Run, spec: Spec) -> Params:
+    """What learning starts from."""
+    of_encoder, of_head, of_metric = jax.random.split(_key(run, _INIT, 0), 3)
+    shape = run.replay.observation_shape(spec)
+    encoder = run.network.make(shape, key=of_encoder)
+    size = run.network.size(shape)
+    head = run.agent.make_head(size, spec.num_actions, run.network, key=of_head)
+    return Params(encoder, head, None if run.metric is None else run.metric.init(of_metric, size))
+
+
+def start(run: Run, spec: Spec, env: Any, frame: Shaped[Array, "..."]) -> State:
+    """Before the first step, which sees `frame`."""
+    params = fresh_params(run, spec)
+    stack = frames.fresh(frame, run.replay.stack)
+    return State(
+        params,
+        jax.tree.map(jnp.copy, params),  # donated apart from the parameters
+        run.agent.optimiser().init(params),
+        run.replay.init(spec),
+        Episode(env, stack, returned=jnp.zeros(()), length=jnp.zeros((), dtype=jnp.int32)),
+        bad_step=jnp.full((), -1, dtype=jnp.int32),
+    )
+
+
+def reset_key(run: Run) -> Key[Array, ""]:
+    """For the first episode."""
+    return _key(run, _RESET, 0)
+
+
+def play_keys(run: Run, time: Int[Array, ""]) -> Key[Array, "3"]:
+    """For the values, the choice and the environment of the step at this time."""
+    return jax.random.split(_key(run, _PLAY, time), 3)
+
+
+def act(
+    run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
+) -> Int[Array, ""]:
+    """ε-greedy on the online network."""
+    q = run.agent.q_values(params.head, params.encoder(frames.stacked(stack)), keys[0])
+    return greedy(q, epsilon, keys[1])
+
+
+def advance(episode: Episode, step: Step, env: Any, frame: Shaped[Array, "..."]) -> tuple[Episode, Ended]:
+    """After a step that left the environment at `env`, with `frame` to act on."""
+    ended = step.terminal | step.timeout
+    count = episode.stack.shape[0]
+    stack = jnp.where(ended, frames.fresh(frame, count), frames.pushed(episode.stack, frame))
+    returned, length = episode.returned + step.reward, episode.length + 1
+    going = Episode(env, stack, jnp.where(ended, 0.0, returned), jnp.where(ended, 0, length))
+    return going, Ended(ended, returned, length)
+
+
+def remember(run: Run, state: State, steps: Step, time: Int[Array, ""]) -> State:
+    """The replay with steps [k] added, the first of which was taken at `time`."""
+    clip = run.agent.reward_clip
+    if clip is not None:
+        steps = steps._replace(reward=jnp.clip(steps.reward, -clip, clip))
+    return state._replace(memory=run.replay.add(state.memory, steps, time, run.window))
+
+
+def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
+    """One gradient step on a replayed batch; a run that is not finite keeps the parameters it had, for good."""
+    of_batch, of_td, of_metric = jax.random.split(_key(run, _LEARN, time), 3)
+    batch, ids = run.replay.sample(state.memory, time, run.window, of_batch)
+    weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
+    alpha = jnp.zeros(()) if run.metric is None else jnp.asarray(run.metric.alpha)
+
+    def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, " B"], Float[Array, ""]]]:
+        seen = views(run, params, state.target, batch)
+        td = _td_losses(run, params, state.target, seen, batch, of_td)
+        metric = jnp.zeros(()) if run.metric is None else run.metric.loss(params.metric, seen, batch, of_metric)
+        return (1 - alpha) * (weight * td).mean() + alpha * metric, (td, metric)
+
+    (loss, (td, metric)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
+    changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
+    there = run.replay.can_sample(state.memory, time, run.window)
+    finite = jnp.isfinite(loss) & _finite(gradients)
+    sound = finite & there & (state.bad_step < 0)
+    memory = run.replay.reprioritise(state.memory, ids, run.agent.priority_losses(td, weight, alpha, metric))
+    new = state._replace(params=optax.apply_updates(state.params, changes), optimiser=optimiser, memory=memory)
+    kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in ("params", "optimiser")}
+    first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
+    losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
+    return new._replace(**kept, bad_step=first_bad), Losses(sound, *losses)
+
+
+def copy_target(state: State) -> State:
+    return state._replace(target=jax.tree.map(jnp.copy, state.params))
+
+
+def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
+    """How the batch looks to both networks; what nobody asks for is not computed."""
+    encode = jax.vmap(lambda encoder, observation: encoder(observation), in_axes=(None, 0))
+    later = encode(target.encoder, batch.next_observation)
+    now = encode(target.encoder, batch.observation)
+    seen = Views(encode(params.encoder, batch.observation), now, later)
+    needs = frozenset() if run.metric is None else run.metric.needs
+    if "first-step" in needs and batch.first is not None:
+        after = later if run.agent.horizon == 1 else encode(target.encoder, batch.first.next_observation)
+        gamma = jnp.asarray(run.agent.discount, dtype=batch.reward.dtype)
+        seen = seen._replace(first_step=FirstStep(batch.first.reward, after, batch.first.terminal, gamma))
+    if "sink" in needs:
+        nothing = jnp.zeros_like(batch.observation[0])
+        seen = seen._replace(sink=Sink(params.encoder(nothing), target.encoder(nothing)))
+    return seen
+
+
+def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
+    """What the representation of a replayed batch is like: values, norms, angles and learnt distances."""
+    of_batch, of_values = jax.random.split(_key(run, _LOOK, time))
+    batch, _ = run.replay.sample(state.memory, time, run.window, of_batch)
+    phi = jax.vmap(state.params.encoder)(batch.observation)
+    values = jax.vmap(run.agent.q_values, in_axes=(None, 0, None))(state.params.head, phi, of_values)
+    beta = getattr(run.metric, "beta", _BETA)
+    apart = ~jnp.eye(phi.shape[0], dtype=bool)
+    distance = jnp.mean(distances(phi, phi, beta), where=apart)
+    theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=apart)
+    return {
+        "q": values.max(axis=-1).mean(),
+        "distance": distance,
+        "reduced_distance": beta * theta,
+        "norm": jnp.linalg.norm(phi, axis=-1).mean(),
+        "angle": theta,
+    }
+
+
+def _td_losses(
+    run: Run, params: Params, target: Params, seen: Views, batch: Batch, key: Key[Array, ""]
+) -> Float[Array, " B"]:
+    states = Views(seen.online, seen.target, seen.target_next)
+    transitions = Transition(batch.action, batch.reward, batch.discount)
+    keys = run.agent.sample_keys(key, batch.reward.size)
+    each = jax.vmap(run.agent.td_loss, in_axes=(None, None, 0, 0, 0))
+    return each(params.head, target.head, states, transitions, keys)
+
+
+def _key(run: Run, stream: int, time: Int[Array, ""] | int) -> Key[Array, ""]:
+    """Every draw of a run follows from its seed, what it is for, and when."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), stream), time)
+
+
+def _finite(tree: Any) -> Bool[Array, ""]:
+    # One sum a leaf instead of bits for each number, which costs a CPU more; a maximum may pass over NaN there.
+    return jnp.isfinite(sum((0 * leaf).sum() for leaf in jax.tree.leaves(tree)))
+
+
+def _select(new_is_sound: Bool[Array, ""], new: Any, old: Any) -> Any:
+    return jax.tree.map(lambda one, other: jnp.where(new_is_sound, one, other), new, old)

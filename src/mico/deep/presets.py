@@ -1,0 +1,69 @@
+"""Settings by name: the paper's for Atari, the embedded default for MinAtar, and small ones for quick work."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from mico.deep.agents import AGENTS, DQN, IQN, MIQN, QRDQN, Rainbow
+from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.networks import Network
+from mico.deep.replay import Replay
+from mico.deep.settings import Schedule
+
+
+class Preset(NamedTuple):
+    """An agent's fields and all that goes with them; `alpha` is the weight of a metric loss."""
+
+    agent: AbstractValueAgent
+    network: Network
+    replay: Replay
+    schedule: Schedule
+    alpha: float
+
+
+_ALPHAS = {"dqn": 0.01, "rainbow": 0.01, "qr-dqn": 0.5, "iqn": 0.5, "m-iqn": 0.5}
+_PRIORITISED = ("rainbow", "qr-dqn")
+_ADAM: dict[str, Any] = {"learning_rate": 2.5e-4, "adam_epsilon": 3.125e-4}
+_QUICK: dict[str, Any] = {"learning_rate": 1e-3, "adam_epsilon": 3.125e-4}
+
+
+def _family(
+    agents: Sequence[AbstractValueAgent], network: Network, memory: Replay, schedule: Schedule
+) -> dict[str, Preset]:
+    """A preset for each agent: DQN's weights start by Xavier's rule, those of the others by fan-in."""
+    found = {}
+    for name, agent in zip(AGENTS, agents, strict=True):
+        initialiser = "xavier" if name == "dqn" else "fan-in"
+        sampling = "prioritised" if name in _PRIORITISED else "uniform"
+        own = replace(network, initialiser=initialiser), replace(memory, sampling=sampling)
+        found[name] = Preset(agent, *own, schedule, _ALPHAS[name])
+    return found
+
+
+PRESETS: dict[str, dict[str, Preset]] = {
+    "minatar": _family(
+        [DQN(**_ADAM), Rainbow(support=100.0, **_ADAM), QRDQN(**_ADAM), IQN(**_ADAM), MIQN(**_ADAM)],
+        Network("minatar", hidden=128),
+        Replay(capacity=100_000),
+        Schedule(),
+    ),
+    "atari": _family(
+        [agent(reward_clip=1.0) for agent in AGENTS.values()],
+        Network("nature", hidden=512),
+        Replay(capacity=1_000_000, stack=4),
+        Schedule(learning_starts=20_000, target_period=8_000, log_period=50_000),
+    ),
+    "vector": _family(
+        [DQN(**_QUICK), Rainbow(support=100.0, **_QUICK), QRDQN(**_QUICK), IQN(**_QUICK), MIQN(**_QUICK)],
+        Network("mlp", width=64, hidden=64),
+        Replay(capacity=50_000),
+        Schedule(target_period=500, epsilon_decay=10_000, log_period=1_000),
+    ),
+    "table": _family(
+        [DQN(**_QUICK), Rainbow(**_QUICK), QRDQN(**_QUICK), IQN(**_QUICK), MIQN(**_QUICK)],
+        Network("table", width=64, hidden=64),
+        Replay(capacity=20_000),
+        Schedule(target_period=500, epsilon_decay=20_000, log_period=5_000),
+    ),
+}
+FAMILY_PRESETS = {"minatar": "minatar", "mdp": "table", "gym": "vector"}  # by the environment's family

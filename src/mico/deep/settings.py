@@ -1,0 +1,133 @@
+"""A run: an agent, a metric loss or none, an environment, a network, a replay, a schedule and a seed."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from mico.deep.agents import AGENTS
+from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
+from mico.deep.fields import check_least, check_range, fixed, flat, number
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss
+from mico.deep.networks import Network
+from mico.deep.replay import Replay, Window
+
+
+class Schedule(eqx.Module):
+    """When a run learns, copies its target network, explores and writes a row of its log, in agent steps."""
+
+    learning_starts: int = fixed(1_000, "steps before the first update")
+    update_period: int = fixed(4, "steps between updates")
+    target_period: int = fixed(1_000, "steps between copies to the target network")
+    epsilon: float = number(0.01, "share of random actions in the end")
+    epsilon_decay: int = fixed(250_000, "steps, once learning starts, in which that share falls from 1")
+    log_period: int = fixed(10_000, "steps between rows of the log")
+
+    def __check_init__(self) -> None:
+        check_least(self, learning_starts=1, update_period=1, target_period=1, epsilon_decay=0, log_period=1)
+        check_range(self, epsilon=(0.0, 1.0))
+        for name in ("learning_starts", "target_period", "log_period"):
+            if getattr(self, name) % self.update_period:
+                raise ValueError(
+                    f"{name} must be a multiple of update_period {self.update_period}, but is {getattr(self, name)}"
+                )
+
+    def exploration(self, time: Int[Array, ""]) -> Float[Array, ""]:
+        """ε: 1 until learning starts, then falling linearly."""
+        since = (time - self.learning_starts) / max(self.epsilon_decay, 1)
+        return self.epsilon + (1 - self.epsilon) * jnp.clip(1 - since, 0.0, 1.0)
+
+
+class Run(eqx.Module):
+    """One seed of one agent with one metric loss (or none) on one environment."""
+
+    agent: AbstractValueAgent
+    metric: AbstractPairLoss | None
+    env: AbstractEnv | AbstractHostEnv
+    network: Network
+    replay: Replay
+    schedule: Schedule
+    seed: int | Int[Array, "..."]
+
+    def __check_init__(self) -> None:
+        if isinstance(self.seed, int) and not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must lie in [0, 2³¹), but is {self.seed}")
+        if isinstance(self.seed, bool) or (not isinstance(self.seed, int) and not eqx.is_array(self.seed)):
+            raise ValueError(f"seed must be a whole number, but is {self.seed!r}")
+        if self.replay.batch_size > self.schedule.learning_starts - self.agent.horizon:
+            raise ValueError(
+                f"learning_starts must exceed batch_size {self.replay.batch_size} by the horizon"
+                f" {self.agent.horizon} at least, but is {self.schedule.learning_starts}"
+            )
+        self.replay.check_room(self.window, self.schedule.update_period)
+
+    @property
+    def window(self) -> Window:
+        return Window(self.agent.horizon, self.agent.discount)
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Of what the network sees: frames, stacked."""
+        return self.replay.observation_shape(self.env.spec)
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """The run as JSON holds it: `revive` makes it again."""
+    return {
+        "agent": {"name": _name(run.agent, AGENTS), **_fields(run.agent)},
+        "metric": None if run.metric is None else {"name": _name(run.metric, METRIC_LOSSES), **_fields(run.metric)},
+        "env": {"name": run.env.name, **run.env.settings()},
+        "network": _fields(run.network),
+        "replay": _fields(run.replay),
+        "schedule": _fields(run.schedule),
+        "seed": int(run.seed),
+    }
+
+
+def revive(described: dict[str, Any]) -> Run:
+    """The run that `describe` described."""
+    parts = {name: dict(part) if isinstance(part, dict) else part for name, part in described.items()}
+    agent, metric, env = parts["agent"], parts["metric"], parts["env"]
+    return Run(
+        AGENTS[agent.pop("name")](**agent),
+        None if metric is None else METRIC_LOSSES[metric.pop("name")](**metric),
+        environment(env.pop("name"), **env),
+        Network(**parts["network"]),
+        Replay(**parts["replay"]),
+        Schedule(**parts["schedule"]),
+        described["seed"],
+    )
+
+
+def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run the fields, seeds aside, in which the runs are not all alike."""
+    described = [flat(describe(run)) for run in runs]
+    names = [name for name in described[0] if name != "seed" and len({str(one[name]) for one in described}) > 1]
+    return [{name: one[name] for name in names} for one in described]
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """A name for each run that is good for a folder: dqn-mico-alpha0.01-seed0."""
+    names = []
+    for run, own in zip(runs, varied(runs), strict=True):
+        described = describe(run)
+        metric = "none" if described["metric"] is None else described["metric"]["name"]
+        fields = [f"{field.rpartition('.')[2].replace('_', '-')}{value}" for field, value in own.items()]
+        names.append("-".join([described["agent"]["name"], metric, *fields, f"seed{run.seed}"]))
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"runs of a fleet must differ, but there are several of {twice[0]}")
+    return names
+
+
+def _fields(settings: eqx.Module) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def _name(settings: eqx.Module, registry: dict[str, Any]) -> str:
+    return next(name for name, kind in registry.items() if type(settings) is kind)

@@ -1,0 +1,173 @@
+"""Every field of every agent changes what it says: a field without a check here fails."""
+
+import dataclasses
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mico.deep import learner
+from mico.deep.agents import AGENTS
+from mico.deep.agents.value import Transition
+from mico.deep.replay import Replay
+from mico.deep.types import Step, Views
+from small_runs import NETWORK, SMALL, small_agent, small_run
+
+pytestmark = pytest.mark.usefixtures("light")
+KEY = jax.random.key(5)
+SIZE, ACTIONS = 6, 3
+FIELDS = [(name, field.name) for name, agent in AGENTS.items() for field in dataclasses.fields(agent)]
+
+
+def head_of(agent, key=KEY):
+    return agent.make_head(SIZE, ACTIONS, NETWORK, key=key)
+
+
+def loss(agent):
+    """Of one transition whose error is between ½ and 4 whatever the agent."""
+    rng = np.random.default_rng(0)
+    views = Views(*jnp.asarray(rng.normal(size=(3, SIZE)), jnp.float32))
+    transition = Transition(jnp.int32(1), jnp.float32(3.0), jnp.float32(0.5))
+    return float(agent.td_loss(head_of(agent), head_of(agent, jax.random.key(6)), views, transition, KEY))
+
+
+def changes_the_loss(name, field, one, other):
+    soft = {"temperature": 0.5} if name == "m-iqn" else {}  # by default its policy is all but greedy here
+    agents = [small_agent(name, **(soft | {field: value})) for value in (one, other)]
+    assert abs(loss(agents[0]) - loss(agents[1])) > 1e-3
+
+
+def window(name, field, one, other):
+    """How many steps replayed windows have, and what they are discounted by."""
+    for value in (one, other):
+        run = small_run(small_agent(name, **{field: value}), seed=0)
+        assert getattr(run.window, {"horizon": "length", "discount": "discount"}[field]) == value
+
+
+def adam(name, field, one, other):
+    r"""The first step is $-\eta\,g / (|g| + \epsilon)$."""
+    gradient = {"weight": jnp.asarray([1e-3, -2.0])}
+    for value in (one, other):
+        agent = small_agent(name, **({"learning_rate": 0.5, "adam_epsilon": 0.0} | {field: value}))
+        optimiser = agent.optimiser()
+        found, _ = optimiser.update(gradient, optimiser.init(gradient))
+        g = np.array([1e-3, -2.0])
+        expected = -agent.learning_rate * g / (np.abs(g) + agent.adam_epsilon)
+        np.testing.assert_allclose(found["weight"], expected, rtol=1e-4)
+
+
+def clipped_rewards(name, field, one, other):
+    """What the replay holds of rewards 2, −2 and ¼."""
+    rewards = np.array([2, -2, 0.25], np.float32)
+    steps = learner_steps(rewards)
+    for value in (one, other):
+        run = small_run(small_agent(name, reward_clip=value), seed=0)
+        state = learner.State(None, None, None, run.replay.init(run.env.spec), None, jnp.int32(-1))
+        held = learner.remember(run, state, steps, jnp.int32(0)).memory.steps.reward[:3]
+        np.testing.assert_array_equal(held, rewards if value is None else np.clip(rewards, -value, value))
+
+
+def learner_steps(rewards):
+    """Steps through the states of the lake that pay these rewards."""
+    count = len(rewards)
+    frames = jnp.eye(17, dtype=bool)[: count + 1]
+    never = jnp.zeros(count, bool)
+    return Step(frames[:-1], jnp.zeros(count, jnp.int32), jnp.asarray(rewards), frames[1:], never, never)
+
+
+@cache
+def updated(importance, priorities):
+    """One update of DQN, by the learner of all agents, on a replay of eight steps whose priorities are far apart."""
+    run = small_run(small_agent("dqn", importance=importance, priorities=priorities), seed=0)
+    run = dataclasses.replace(run, replay=Replay(capacity=20, batch_size=16, sampling="prioritised"))
+    blank = learner.start(run, run.env.spec, None, jnp.zeros(17, bool))
+    steps = learner_steps(np.linspace(-1, 1, 8, dtype=np.float32))
+    state = learner.remember(run, blank, steps, jnp.int32(0))
+    ids = jnp.arange(7, dtype=jnp.int32)
+    memory = run.replay.reprioritise(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
+    return jax.jit(learner.update)(run, state._replace(memory=memory), jnp.int32(8))
+
+
+def weights_count(name, field, one, other):
+    """Weights are at most 1, so the weighted mean of TD losses is below the plain one."""
+    for value in (one, other):
+        assert getattr(small_agent(name, **{field: value}), field) == value
+        _, losses = updated(value, "combined")
+        ratio = losses.loss / losses.td_loss
+        assert ratio < 0.9 if value == "weighted" else ratio == pytest.approx(1)
+
+
+def priorities_change(name, field, one, other):
+    """Without a metric loss the two readings differ by the weights, where these count."""
+    numbers = jnp.asarray([2.0, 3.0]), jnp.asarray([1.0, 0.5]), jnp.zeros(()), jnp.zeros(())
+    found = [small_agent(name, **{field: value}).priority_losses(*numbers) for value in (one, other)]
+    np.testing.assert_allclose(found, [[2, 1.5], [2, 3]])
+    held = [updated("weighted", value)[0].memory.priorities.leaves for value in (one, other)]
+    assert np.abs(held[0] - held[1]).max() > 1e-3
+
+
+def head_shape(name, field, one, other):
+    sizes = []
+    for value in (one, other):
+        sizes.append(sum(leaf.size for leaf in jax.tree.leaves(head_of(small_agent(name, **{field: value})))))
+    assert sizes[1] - sizes[0] == {
+        "num_atoms": (NETWORK.hidden + 1) * ACTIONS,
+        "num_quantiles": (NETWORK.hidden + 1) * ACTIONS,
+        "num_cosines": SIZE,
+    }[field] * (other - one)
+    changes_the_loss(name, field, one, other)
+
+
+def num_quantiles(name, field, one, other):
+    """QR-DQN's head grows with them; an implicit one only sums over more of them."""
+    (head_shape if name == "qr-dqn" else changes_the_loss)(name, field, one, other)
+
+
+def values(name, field, one, other):
+    """Of the policy: a mean over more fractions, or another support."""
+    agents = [small_agent(name, **{field: value}) for value in (one, other)]
+    phi = jnp.linspace(-1, 1, SIZE)
+    found = [agent.q_values(head_of(agent), phi, KEY) for agent in agents]
+    assert np.abs(found[0] - found[1]).max() > 1e-4
+
+
+def keys(name, field, one, other):
+    agents = [small_agent(name, **{field: value}) for value in (one, other)]
+    data = [np.asarray(jax.random.key_data(agent.sample_keys(KEY, 6))) for agent in agents]
+    assert [len(np.unique(each, axis=0)) for each in data] == [6, 1]
+
+
+CHECKS = {
+    "horizon": (window, 1, 2),
+    "discount": (window, 0.9, 0.5),
+    "learning_rate": (adam, 0.5, 0.1),
+    "adam_epsilon": (adam, 0.0, 1e-2),
+    "reward_clip": (clipped_rewards, None, 0.5),
+    "importance": (weights_count, "weighted", "none"),
+    "priorities": (priorities_change, "combined", "td"),
+    "error": (changes_the_loss, "squared", "huber"),
+    "num_atoms": (head_shape, 5, 9),
+    "support": (values, 2.0, 1.0),
+    "num_quantiles": (num_quantiles, 4, 7),
+    "kappa": (changes_the_loss, 1.0, 0.1),
+    "num_target_quantiles": (changes_the_loss, 3, 8),
+    "num_policy_quantiles": (values, 5, 9),
+    "num_cosines": (head_shape, 4, 6),
+    "fractions": (keys, "each", "shared"),
+    "temperature": (changes_the_loss, 0.03, 0.5),
+    "munchausen": (changes_the_loss, 0.9, 0.2),
+    "clip": (changes_the_loss, -1.0, -0.01),
+}
+
+
+def test_every_check_is_of_a_field():
+    assert set(CHECKS) == {field for _, field in FIELDS}
+    assert set(SMALL) == set(AGENTS)
+
+
+@pytest.mark.parametrize(("name", "field"), FIELDS)
+def test_a_field_changes_what_it_says(name, field):
+    check, one, other = CHECKS[field]
+    check(name, field, one, other)

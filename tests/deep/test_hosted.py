@@ -1,0 +1,149 @@
+"""A fleet on environments outside JAX: each run is what it is alone, and its episodes are those of a plain loop."""
+
+import gymnasium
+import jax
+import numpy as np
+import pytest
+
+from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, HostStep, Tabular, environment
+from mico.deep.envs.host import episode_seed
+from mico.deep.fleet import stack
+from mico.deep.hosted import Hosted
+from mico.deep.metric_losses import MICo
+from mico.deep.networks import Network
+from mico.deep.types import Spec
+from mico.tabular import MDP
+from small_runs import assert_close, by_run, of_run, small_agent, small_run, trained
+
+STEPS, LIMIT = 120, 15
+
+
+@pytest.fixture(scope="module")
+def fleet(light):
+    """Two runs that differ in seed, learning rate and α, after some episodes and twenty updates, in float64."""
+    env = environment("gym/CartPole-v1", max_steps=LIMIT)
+    parts = {"env": env, "network": Network("mlp", width=8, hidden=8)}
+    runs = [small_run(small_agent(learning_rate=0.01), MICo(alpha=0.0), seed=3, **parts)]
+    runs += [small_run(small_agent(learning_rate=0.03), MICo(alpha=0.4), seed=4, **parts)]
+    with jax.enable_x64(True):
+        return runs, *trained(runs, STEPS, engine=Hosted)
+
+
+def test_a_fleet_is_its_single_runs(fleet):
+    runs, together, tallies = fleet
+    for index, run in enumerate(runs):
+        with jax.enable_x64(True):
+            alone, tally = trained([run], STEPS, engine=Hosted)
+        assert_close(of_run(together, index), of_run(alone, 0))
+        assert_close(of_run(by_run(tallies), index), of_run(by_run(tally), 0))
+
+
+def test_runs_are_each_their_own(fleet):
+    _, together, _ = fleet
+    action, frames = together.memory.steps.action, together.memory.frames
+    assert (action[0, :STEPS] != action[1, :STEPS]).mean() > 0.2
+    assert np.abs(frames[0, 0] - frames[1, 0]).max() > 1e-3
+    weights = together.params.encoder.layers[0].weight
+    assert np.abs(weights[0] - weights[1]).max() > 0.1
+
+
+def test_updates_come_every_period_once_learning_has_started(fleet):
+    _, _, tallies = fleet
+    np.testing.assert_array_equal(tallies.updates, [[0, 0], [10, 10], [10, 10]])
+    assert (tallies.td_loss[1:] > 0).all()
+    share = np.array([0.0, 0.4])
+    mixed = (1 - share) * tallies.td_loss + share * tallies.metric_loss
+    np.testing.assert_allclose(tallies.loss, mixed, rtol=1e-9)
+
+
+def test_an_update_follows_each_fourth_step(fleet):
+    runs, _, _ = fleet
+    with jax.enable_x64(True):
+        engine = Hosted(runs, stack(runs))
+        state, _ = engine.play(engine.begin(), 0, 40, False)
+        for time, expected in ((40, 0), (41, 0), (42, 0), (43, 1)):
+            state, tally = engine.play(state, time, 1, True)
+            assert tally.updates.tolist() == [expected, expected]
+        engine.close()
+
+
+def test_tallies_and_memory_are_those_of_a_plain_loop(fleet):
+    """The environment once more with the actions that were taken, each episode by its own seed."""
+    runs, together, tallies = fleet
+    for index, run in enumerate(runs):
+        env, episode = gymnasium.make("CartPole-v1", max_episode_steps=LIMIT), 0
+        frame, _ = env.reset(seed=episode_seed(run.seed, episode))
+        ends, rows, returned, length = [], [], 0.0, 0
+        for time, action in enumerate(together.memory.steps.action[index, :STEPS]):
+            rows.append(frame)
+            frame, reward, terminal, timeout, _ = env.step(int(action))
+            returned, length = returned + float(reward), length + 1
+            if terminal or timeout:
+                rows.append(frame)  # the true last frame has a place of its own
+                ends.append((time // 40, returned, length, terminal))
+                returned, length, episode = 0.0, 0, episode + 1
+                frame, _ = env.reset(seed=episode_seed(run.seed, episode))
+        np.testing.assert_array_equal(together.memory.frames[index, : len(rows)], rows)
+        for chunk in range(3):
+            own = [end for end in ends if end[0] == chunk]
+            found = [getattr(tallies, name)[chunk, index] for name in ("episodes", "returns", "lengths")]
+            assert found == [len(own), sum(end[1] for end in own), sum(end[2] for end in own)]
+        assert {end[3] for end in ends} == {True, False}
+
+
+class Corridor(AbstractHostEnv):
+    """Five states in a row: action 1 goes on and pays, any other stays; the last state ends an episode."""
+
+    name = "test/corridor"
+    spec = Spec((5,), "bool", 2)
+
+    def settings(self):
+        return {}
+
+    def make(self, num_envs):
+        return Corridors(num_envs)
+
+
+class Corridors(AbstractHostEnvs):
+    spec = Corridor.spec
+
+    def __init__(self, num_envs):
+        self.num_envs = num_envs
+        self.place, self.age = np.zeros((2, num_envs), int)
+
+    def reset(self, which, seeds):
+        self.place[which] = self.age[which] = 0
+        return np.eye(5, dtype=bool)[self.place]
+
+    def step(self, actions):
+        reward = np.where(actions == 1, 0.5 * self.place + 0.25, 0.0).astype(np.float32)
+        self.place, self.age = self.place + (actions == 1), self.age + 1
+        terminal = self.place == 4
+        return HostStep(np.eye(5, dtype=bool)[self.place], reward, terminal, (self.age >= 7) & ~terminal)
+
+    def close(self): ...
+
+
+def corridor():
+    """The same as an MDP, for inside JAX."""
+    stay, on = np.eye(5), np.eye(5, k=1)
+    on[4, 4] = 1
+    reward = np.array([[0, 0.25], [0, 0.75], [0, 1.25], [0, 1.75], [0, 0]])
+    return Tabular(MDP(np.stack([stay, on], axis=1), reward, 0.9), max_steps=7, start=0)
+
+
+@pytest.mark.usefixtures("light")
+def test_inside_and_outside_jax_training_is_the_same():
+    """Nothing is left to chance in this environment, so all that is random is the agent's."""
+    agent = small_agent("dqn", horizon=2)
+    inside, outside = ([small_run(agent, env=env, seed=seed) for seed in (0, 1)] for env in (corridor(), Corridor()))
+    with jax.enable_x64(True):
+        one, one_tally = trained(inside, 160)
+        other, other_tally = trained(outside, 160, engine=Hosted)
+    for part in ("params", "target", "optimiser", "memory", "bad_step"):
+        assert_close(getattr(one, part), getattr(other, part))
+    assert_close(one.episode._replace(env=None), other.episode)
+    assert_close(one_tally, other_tally)
+    assert one_tally.returns.sum() > 0
+    assert int(one.memory.steps.end.max()) == 2  # time-outs, beside terminals
+    assert (one.memory.steps.end == 1).any()

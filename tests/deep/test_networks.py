@@ -1,0 +1,257 @@
+"""Encoders and heads against JAX's own convolutions, against NumPy, and against the rules of their initialisers."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mico.deep.networks import ENCODERS, Conv, Dense, Head, Network
+
+pytestmark = pytest.mark.usefixtures("light")
+KEY = jax.random.key(0)
+# kernel, stride, padding, input: Nature's three layers, MinAtar's, and odd ones
+LAYERS = [
+    (8, 4, "same", (84, 84, 4)),
+    (4, 2, "same", (21, 21, 32)),
+    (3, 1, "same", (11, 11, 64)),
+    (3, 1, "valid", (10, 10, 7)),
+    (4, 2, "same", (13, 9, 2)),
+    (6, 3, "valid", (17, 20, 1)),
+    (2, 2, "same", (5, 7, 3)),
+    (3, 3, "valid", (11, 8, 2)),
+    (1, 1, "same", (4, 3, 5)),
+    (5, 1, "same", (2, 3, 2)),
+]
+RNG = np.random.default_rng(0)
+PIXELS = {
+    "float32": lambda shape: jnp.asarray(RNG.normal(size=shape), jnp.float32),
+    "uint8": lambda shape: jnp.asarray(RNG.integers(256, size=shape), jnp.uint8),
+    "bool": lambda shape: jnp.asarray(RNG.random(shape) < 0.4),
+}
+
+
+def kernel(weight, conv, inputs):
+    """Rows of a weight as a kernel [height, width, inputs, outputs]."""
+    shifts = conv.kernel // conv.stride
+    split = weight.reshape(-1, shifts, shifts, conv.stride, conv.stride, inputs)
+    return split.transpose(1, 3, 2, 4, 5, 0).reshape(conv.kernel, conv.kernel, inputs, -1)
+
+
+def convolved(x, weight, bias, conv):
+    """By JAX's own convolution, of the numbers that the pixels stand for."""
+    x = x.astype(float) / 255 if x.dtype == jnp.uint8 else x.astype(float)
+    numbers = ("NHWC", "HWIO", "NHWC")
+    stride = (conv.stride, conv.stride)
+    return (
+        jax.lax.conv_general_dilated(
+            x[None], kernel(weight, conv, x.shape[-1]), stride, conv.padding.upper(), dimension_numbers=numbers
+        )[0]
+        + bias
+    )
+
+
+def check_convolution(layer, dtype):
+    """Outputs, and gradients of some number that depends on all of them, in float64."""
+    size, stride, padding, shape = layer
+    conv = jax.eval_shape(lambda: Conv((shape[-1], 6), size, stride, padding, "xavier", key=KEY))
+    x, weight, bias = PIXELS[dtype](shape), jnp.asarray(RNG.normal(size=conv.weight.shape)), jnp.arange(6.0)
+    wanted = (0, 1, 2) if dtype == "float32" else (0, 1)
+
+    def mixed(function, weight, bias, x):
+        found = function(weight, bias, x)
+        return (jnp.cos(jnp.arange(found.size)).reshape(found.shape) * found**2).sum(), found
+
+    def ours(weight, bias, x):
+        return jax.tree.unflatten(jax.tree.structure(conv), [weight, bias])(x, float)
+
+    def theirs(weight, bias, x):
+        return convolved(x, weight, bias, conv)
+
+    both = jax.jit(lambda *args: [jax.grad(partial(mixed, f), wanted, has_aux=True)(*args) for f in (ours, theirs)])
+    (gradients, found), (expected_gradients, expected) = both(weight, bias, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    for one, other in zip(gradients, expected_gradients, strict=True):
+        # Without padding the last pixels may have no effect at all, so some gradients are 0.
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * float(jnp.abs(other).max()))
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_convolutions_and_their_gradients_are_those_of_jax(layer):
+    with jax.enable_x64(True):
+        check_convolution(layer, "float32")
+
+
+@pytest.mark.parametrize("layer", [LAYERS[0], LAYERS[3]])
+@pytest.mark.parametrize("dtype", ["uint8", "bool"])
+def test_bytes_are_fractions_of_255_and_bits_are_0_and_1(layer, dtype):
+    with jax.enable_x64(True):
+        check_convolution(layer, dtype)
+
+
+def test_a_stride_that_does_not_divide_the_kernel_is_refused():
+    with pytest.raises(ValueError, match="kernel must be a multiple of stride 2, but is 3"):
+        Conv((4, 8), 3, 2, "same", "xavier", key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "size"),
+    [
+        (Network("nature"), (84, 84, 4), 7744),
+        *[(Network("minatar"), (10, 10, channels), 1024) for channels in (4, 6, 7, 10)],
+        (Network("mlp", width=20), (3, 2), 20),
+        (Network("table", width=5), (9,), 5),
+    ],
+)
+def test_sizes(network, shape, size):
+    assert network.size(shape) == size
+    phi = jax.eval_shape(lambda key: network.make(shape, key=key)(jnp.ones(shape, bool)), KEY)
+    assert (phi.shape, phi.dtype) == ((size,), jnp.float32)
+
+
+def rectified(encoder, x):
+    for layer in encoder.layers:
+        x = jax.nn.relu(convolved(x, layer.weight, layer.bias, layer))
+    return x.reshape(-1)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("nature", (84, 84, 4)), ("minatar", (10, 10, 6))])
+def test_image_encoders_are_convolutions_with_rectifiers(name, shape):
+    encoder, x = Network(name).make(shape, key=KEY), PIXELS["uint8"](shape)
+    found, expected = jax.jit(lambda encoder, x: (encoder(x), rectified(encoder, x)))(encoder, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def layers_and_fans(initialiser):
+    """Every kind of layer, with the number of inputs of an output and the number of outputs of an input."""
+    for name in ("nature", "minatar"):
+        channels = 4
+        for conv in Network(name, initialiser=initialiser).make((84, 84, 4), key=KEY).layers:
+            yield conv, conv.kernel**2 * channels, conv.kernel**2 * conv.bias.size
+            channels = conv.bias.size
+    network = Network("mlp", width=70, hidden=90, initialiser=initialiser)
+    one, two = network.make((6, 10), key=KEY).layers
+    head = Head(70, 4, 51, network, key=KEY)
+    table = Network("table", width=70, initialiser=initialiser).make((60,), key=KEY).layers[0]
+    yield from [(one, 60, 70), (two, 70, 70), (head.hidden, 70, 90), (head.output, 90, 204), (table, 60, 70)]
+
+
+@pytest.mark.parametrize(
+    ("initialiser", "bound"),
+    [
+        ("xavier", lambda fan_in, fan_out: np.sqrt(6 / (fan_in + fan_out))),
+        ("fan-in", lambda fan_in, fan_out: np.sqrt(3 * (1 / np.sqrt(3)) / fan_in)),
+    ],
+)
+def test_weights_start_uniformly_within_their_bounds_and_biases_at_0(initialiser, bound):
+    """Xavier: ± √(6/(in+out)). Variance scaling by 1/√3 over the inputs: a third of the squared bound is 1/(√3·in)."""
+    layers = list(layers_and_fans(initialiser))
+    assert len(layers) == 9
+    for layer, *fans in layers:
+        weight, high = np.asarray(layer.weight, dtype=float), bound(*fans)
+        assert 0.98 * high < np.abs(weight).max() <= high * (1 + 1e-6)
+        # The mean of n uniform numbers strays by high/√(3n), their mean square by √(4/45n)·high².
+        deviations = 4.5 / np.sqrt(weight.size)
+        assert abs(weight.mean()) < deviations * high / np.sqrt(3)
+        assert abs((weight**2).mean() - high**2 / 3) < deviations * high**2 * np.sqrt(4 / 45)
+        np.testing.assert_array_equal(layer.bias, 0)
+
+
+def test_layers_start_apart():
+    one, two = Network("mlp", width=6).make((6,), key=KEY).layers
+    head = Head(6, 1, 6, Network(hidden=6), key=KEY)
+    for first, second in ((one, two), (head.hidden, head.output)):
+        assert np.abs(np.asarray(first.weight) - np.asarray(second.weight)).max() > 0.1
+
+
+@pytest.mark.parametrize("hidden", [0, 7])
+def test_heads_against_numpy(hidden):
+    head = Head(5, 3, 4, Network(hidden=hidden), key=KEY)
+    assert (head.hidden is None) == (hidden == 0)
+    phi = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
+    x = phi if head.hidden is None else np.maximum(phi @ np.asarray(head.hidden.weight).T, 0)
+    expected = (x @ np.asarray(head.output.weight).T).reshape(2, 3, 4)
+    np.testing.assert_allclose(head(jnp.asarray(phi)), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(head(jnp.asarray(phi[0])), expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_biases_are_added():
+    dense = Dense(2, 3, "xavier", key=KEY)
+    biased = jax.tree.unflatten(jax.tree.structure(dense), [dense.weight, jnp.asarray([1.0, 2.0, 3.0])])
+    np.testing.assert_allclose(biased(jnp.zeros(2)), [1, 2, 3])
+
+
+def test_a_table_is_linear_and_signed_and_gives_each_state_a_vector():
+    encoder = Network("table", width=8).make((6,), key=KEY)
+    vectors = jax.vmap(encoder)(jnp.eye(6, dtype=bool))
+    np.testing.assert_array_equal(vectors, encoder.layers[0].weight.T)
+    assert float(vectors.min()) < -0.1
+    x, y = PIXELS["float32"]((2, 6))
+    np.testing.assert_allclose(encoder(x - 2 * y), encoder(x) - 2 * encoder(y), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", PIXELS)
+def test_an_mlp_against_numpy(dtype):
+    encoder = Network("mlp", width=8).make((4, 3), key=KEY)
+    x = PIXELS[dtype]((4, 3))
+    expected = np.asarray(x, dtype=float).ravel() / (255 if dtype == "uint8" else 1)
+    for layer in encoder.layers:
+        expected = np.maximum(np.asarray(layer.weight) @ expected, 0)
+    np.testing.assert_allclose(encoder(x), expected, rtol=1e-5, atol=1e-6)
+    assert expected.max() > 0
+
+
+@pytest.mark.parametrize(("name", "shape"), [("nature", (20, 20, 4)), ("minatar", (10, 10, 6)), ("mlp", (30,))])
+def test_bfloat16_computes_otherwise_and_stays_close(name, shape):
+    exact, rough = (Network(name, precision=precision).make(shape, key=KEY) for precision in ("float32", "bfloat16"))
+    x = PIXELS["uint8"](shape)
+    value_and_gradient = jax.jit(jax.grad(lambda encoder: ((phi := encoder(x)).sum(), phi), has_aux=True))
+    (of_one, one), (of_other, other) = (jax.device_get(value_and_gradient(encoder)) for encoder in (exact, rough))
+    assert other.dtype == np.float32
+    np.testing.assert_array_equal(other, np.asarray(jnp.asarray(other).astype(jnp.bfloat16), dtype=np.float32))
+    gap = np.abs(one - other).max()
+    assert 1e-6 < gap < 0.03 * np.abs(one).max()  # bfloat16 keeps 8 bits: 0.4 % a rounding, a few in a row
+    gradients = [of.layers[0].weight for of in (of_one, of_other)]
+    assert gradients[1].dtype == np.float32
+    np.testing.assert_allclose(*gradients, rtol=0, atol=0.1 * np.abs(gradients[0]).max())
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_many_networks_side_by_side_are_single_ones(name):
+    shape = (9,) if name in ("mlp", "table") else (10, 10, 4)
+    network, keys = Network(name, width=5), jax.random.split(KEY, 3)
+    x = PIXELS["uint8"]((3, *shape))
+    encoders = [network.make(shape, key=key) for key in keys]
+    many = jax.tree.map(lambda *weights: jnp.stack(weights), *encoders)
+    together = jax.jit(jax.vmap(lambda encoder, x: encoder(x)))(many, x)
+    single = [encoder(one) for encoder, one in zip(encoders, x, strict=True)]
+    np.testing.assert_allclose(together, jnp.stack(single), rtol=1e-4, atol=1e-5)
+    assert np.abs(np.asarray(single[0]) - np.asarray(single[1])).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("nature", (84, 84)), ("nature", (7, 84, 4)), ("minatar", (100,)), ("minatar", (10, 2, 4)), ("nature", (4,))],
+)
+def test_images_of_other_shapes_are_refused(name, shape):
+    with pytest.raises(ValueError, match=rf"encoder '{name}'.*\[{', '.join(map(str, shape))}\]"):
+        Network(name).make(shape, key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("encoder", "no such"),
+        ("initialiser", "zeros"),
+        ("precision", "float16"),
+        ("width", 0),
+        ("width", 2.5),
+        ("hidden", -1),
+        ("hidden", True),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_fields_are_refused(field, value):
+    with pytest.raises(ValueError, match=f"{field} .*{value}"):
+        Network(**{field: value})
