@@ -127,20 +127,6 @@ def test_a_tolerance_out_of_reach_is_one_line_of_warning(tmp_path):
     assert done.stderr.count("\n") == 1
 
 
-def test_demo(tmp_path, capsys):
-    cli.main(["demo", "--out", str(tmp_path / "demo")])
-    printed = capsys.readouterr().out
-    assert {path.name for path in (tmp_path / "demo").iterdir()} == {
-        *(f"four-rooms.{ending}" for ending in ("png", "pdf", "csv")),
-        "metrics.csv",
-    }
-    first, *_, last = printed.strip().splitlines()
-    assert "four-rooms" in first
-    assert str(tmp_path / "demo") in last
-    for name in METRICS:
-        assert f" {name} " in printed
-
-
 def test_unknown_problem(fails):
     assert "'four-roms'" in fails("metric", "four-roms")
     assert "four-rooms" in fails("metric", "four-roms")

@@ -11,9 +11,11 @@ from mico import __doc__ as _summary
 from mico import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("mico.commands.demo", "all metrics on four rooms: a table and a figure, in seconds"),
+    "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in five minutes"),
+    "evaluate": ("mico.commands.evaluate", "what trained runs score"),
     "list": ("mico.commands.list", "the problems and metrics that have a name"),
     "metric": ("mico.commands.metric", "one metric of one problem: matrix, figures and a summary"),
+    "train": ("mico.commands.train", "agents with and without a metric loss, many runs as one fleet"),
 }
 
 
@@ -36,13 +38,13 @@ def _run(module: str, argv: list[str]) -> None:
         warnings.showwarning = lambda message, *_, **__: _say(message)
         try:
             importlib.import_module(module).main(argv)
-        except KeyboardInterrupt:
-            _stop("interrupted", code=130)
+        except KeyboardInterrupt as stop:
+            _stop(stop.args[0] if stop.args else "interrupted", code=130)
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
         except MemoryError:
             _stop("this takes more memory than there is", code=2)
-        except ValueError as error:
+        except (ValueError, ModuleNotFoundError) as error:
             _stop(error, code=2)
 
 

@@ -1,4 +1,4 @@
-"""`mico list`: the problems and metrics that have a name."""
+"""`mico list`: everything that has a name."""
 
 import inspect
 
@@ -8,6 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from mico.commands.text import summary
+from mico.deep.agents import AGENTS
+from mico.deep.envs import ENVS
+from mico.deep.metric_losses import METRIC_LOSSES
 from mico.tabular import MDPS, METRICS
 
 _OF = {"policy": "a policy", "mdp": "the MDP alone"}
@@ -18,14 +21,23 @@ def main(argv: list[str]) -> None:
 
 
 def show() -> None:
-    """Every problem and every metric that has a name, with one line about it."""
-    problems = Table("name", "what it is", "seed", title="Problems", title_justify="left", box=box.SIMPLE)
+    """Every problem, metric, agent, metric loss and family of environments that has a name, with a line about it."""
+    problems = _table("Problems", "seed")
     for name, factory in MDPS.items():
         needs_seed = "seed" in inspect.signature(factory).parameters
         problems.add_row(name, summary(factory), "needed" if needs_seed else "–")
-    metrics = Table("name", "what it is", "a metric of", title="Metrics", title_justify="left", box=box.SIMPLE)
+    metrics = _table("Metrics", "a metric of")
     for name, metric in METRICS.items():
         metrics.add_row(name, metric.summary, _OF[metric.on])
     console = Console(highlight=False, markup=False)
     console.print(problems)
     console.print(metrics)
+    for title, registry in (("Agents", AGENTS), ("Metric losses", METRIC_LOSSES), ("Environments", ENVS)):
+        table = _table(title)
+        for name, kind in registry.items():
+            table.add_row(f"{name}/…" if registry is ENVS else name, summary(kind))
+        console.print(table)
+
+
+def _table(title: str, *more: str) -> Table:
+    return Table("name", "what it is", *more, title=title, title_justify="left", box=box.SIMPLE)

@@ -1,1 +1,16 @@
 """Behavioural metrics in deep agents."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mico.deep.trained import Trained, load
+
+__all__ = ["Trained", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """What a trained run needs brings every agent and environment with it, which the losses alone do without."""
+    if name in __all__:
+        return getattr(importlib.import_module("mico.deep.trained"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

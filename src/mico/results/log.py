@@ -73,12 +73,8 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path, after: int | None = None) -> None:
-        try:
-            from tensorboardX import SummaryWriter  # an extra
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("TensorBoard files need: pip install 'mico-rl[tensorboard]'") from error
         # Files are named by seconds, and one of the same name would be overwritten.
-        self._writer = SummaryWriter(
+        self._writer = summary_writer()(
             str(folder), purge_step=None if after is None else after + 1, filename_suffix=f".{time.time_ns()}"
         )
 
@@ -96,6 +92,15 @@ class TensorBoard:
     def close(self) -> None:
         """Write out everything, and let go of the file and the thread."""
         self._writer.close()
+
+
+def summary_writer() -> Any:
+    """What writes files for TensorBoard, an extra; if it is missing, the error says what to install."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("TensorBoard files need: pip install 'mico-rl[tensorboard]'") from error
+    return SummaryWriter
 
 
 def read_log(path: Path) -> pd.DataFrame:

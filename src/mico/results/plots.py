@@ -1,17 +1,22 @@
 """Figures: each plot takes data and an Axes and returns the Axes; no global figure is ever open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+from mico.results.intervals import mean_interval
 
 _COLOURS = colormaps["viridis"].with_extremes(bad="0.86")  # perceptually uniform; walls are grey, which it never is
+_LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by all (Okabe and Ito)
 _MOST_NAMES = 30  # more than this many on an axis cannot be read
 
 
@@ -45,6 +50,42 @@ def map_view(
     ax.set_xticks([])
     ax.set_yticks([])
     ax.spines[:].set_visible(False)
+    return ax
+
+
+def colours(names: Iterable[str]) -> dict[str, str]:
+    """A colour for each name, so that it may have the same one in several plots."""
+    return dict(zip(names, cycle(_LINES)))
+
+
+def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[str, str] | None = None) -> Axes:
+    """A line for each value of the column `by`: the mean of `value` over runs at each `step`, and its 95% interval."""
+    colour_of = colour_of or colours(frame[by].unique())
+    for name, arm in frame.groupby(by, sort=False):
+        colour = colour_of[name]
+        steps = np.sort(arm["step"].unique())
+        at_steps = [arm.loc[arm["step"] == step, "value"].to_numpy(dtype=float) for step in steps]
+        mean, low, high = np.transpose([mean_interval(values) for values in at_steps])
+        ax.plot(steps, mean, color=colour, label=name)
+        ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlabel("steps")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    return ax
+
+
+def agreement(groups: Mapping[str, Float[np.ndarray, "N 2"]], ax: Axes) -> Axes:
+    """Points of two numbers that should be equal, a colour for each group, on a square with its diagonal."""
+    for name, colour in colours(groups).items():
+        ax.plot(*groups[name].T, "o", color=colour, markersize=4, alpha=0.4, markeredgewidth=0, label=name)
+    every = np.concatenate(list(groups.values()))
+    ends = every.min(), every.max()
+    ax.plot(ends, ends, color="0.5", linewidth=1, zorder=0)
+    ax.set_aspect("equal")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
     return ax
 
 

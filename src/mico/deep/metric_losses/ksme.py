@@ -9,7 +9,7 @@ from typing import final
 from jaxtyping import Array, Float
 
 from mico.deep.metric_losses.pairing import AbstractPairLoss
-from mico.deep.metric_losses.vectors import product, products, scaled
+from mico.deep.metric_losses.vectors import measured, product, products
 
 
 @final
@@ -24,10 +24,10 @@ class KSMe(AbstractPairLoss):
     """
 
     def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        return product(scaled(x), scaled(y))
+        return product(measured(x), measured(y))
 
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        return products(scaled(x), scaled(y))
+        return products(measured(x), measured(y))
 
     def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         return 1 - gap / 2

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from mico.deep.fields import check_range, number
 from mico.deep.metric_losses.pairing import AbstractPairLoss, Pairs
-from mico.deep.metric_losses.vectors import cosine, cosines, scaled, square
+from mico.deep.metric_losses.vectors import cosine, cosines, measured, square
 
 __all__ = ["MICo", "Pairs", "angle", "distance", "distances"]
 
@@ -51,25 +51,37 @@ class MICo(AbstractPairLoss):
 
 def distance(x: Float[Array, " D"], y: Float[Array, " D"], beta: float | Float[Array, ""]) -> Float[Array, ""]:
     r"""$U_\omega = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$ of two representations."""
-    one, other = scaled(x), scaled(y)
+    one, other = measured(x), measured(y)
     return (square(one) + square(other)) / 2 + beta * _angle(cosine(one, other))
 
 
 def distances(x: Float[Array, "B D"], y: Float[Array, "C D"], beta: float | Float[Array, ""]) -> Float[Array, "B C"]:
     """The distance of every x to every y, through one matrix product."""
-    one, other = scaled(x), scaled(y)
+    one, other = measured(x), measured(y)
     return (square(one)[:, None] + square(other)) / 2 + beta * _angle(cosines(one, other))
 
 
 def angle(x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
     r"""$\theta = \arctan2(\sqrt{1 - c^2}, c)$ with c the cosine; 0 between two zero vectors, $\pi/2$ if one is zero."""
-    return _angle(cosine(scaled(x), scaled(y)))
+    return _angle(cosine(measured(x), measured(y)))
 
 
+@jax.custom_jvp
 def _angle(cosine: Float[Array, "..."]) -> Float[Array, "..."]:
-    """Where the sine is rounding the gradient is 0, which is one of the angle's subgradients there."""
-    sine_squared = 1 - cosine**2
-    known = sine_squared > _ROUNDING * jnp.finfo(cosine.dtype).eps
-    sine = jnp.where(known, jnp.sqrt(jnp.where(known, sine_squared, 1.0)), 0.0)
-    straight = jnp.arctan2(jnp.zeros_like(cosine), jax.lax.stop_gradient(cosine))
-    return jnp.where(known, jnp.arctan2(sine, jnp.where(known, cosine, 1.0)), straight)
+    return jnp.arctan2(_sine(cosine), cosine)
+
+
+@_angle.defjvp
+def _angle_jvp(
+    primals: tuple[Float[Array, "..."]], tangents: tuple[Float[Array, "..."]]
+) -> tuple[Float[Array, "..."], Float[Array, "..."]]:
+    r"""$-\dot c / \sqrt{1 - c^2}$; 0, which is one of the angle's subgradients, where the sine is rounding."""
+    (cosine,), (change,) = primals, tangents
+    sine = _sine(cosine)
+    return jnp.arctan2(sine, cosine), jnp.where(sine > 0, -change / jnp.where(sine > 0, sine, 1.0), 0.0)
+
+
+def _sine(cosine: Float[Array, "..."]) -> Float[Array, "..."]:
+    """0 where it is no more than rounding."""
+    squared = 1 - cosine**2
+    return jnp.sqrt(jnp.where(squared > _ROUNDING * jnp.finfo(cosine.dtype).eps, squared, 0.0))

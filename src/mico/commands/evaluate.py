@@ -1,0 +1,47 @@
+"""`mico evaluate RUN`: what a trained run scores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from mico.deep import load
+from mico.deep.evaluation import evaluate
+from mico.results.intervals import described, printed
+from mico.results.log import run_folders
+
+
+@dataclass(frozen=True)
+class Options:
+    """Plays trained runs and prints their returns, with 95% intervals of the mean over episodes."""
+
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="folders of runs, or of fleets")
+    ]
+    episodes: Annotated[int, tyro.conf.arg(help="of each run")] = 100
+    epsilon: Annotated[float, tyro.conf.arg(help="share of random actions")] = 0.001
+    seed: Annotated[int, tyro.conf.arg(help="of the environments and the random actions")] = 0
+
+
+def main(argv: list[str]) -> None:
+    options = tyro.cli(Options, prog="mico evaluate", args=argv)
+    if not options.runs:
+        raise ValueError("evaluate needs a RUN: the folder of a run, or of a fleet")
+    folders = [run for folder in options.runs for run in run_folders(folder)]
+    console = Console(highlight=False, markup=False)
+    title = f"{options.episodes} episodes of each run, ε = {options.epsilon:g}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE)
+    table.add_column("run", overflow="fold")
+    for name in ("step", "return", "95% interval", "least", "largest"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for folder in folders:
+        with console.status(folder.name):
+            trained = load(folder)
+            returns = evaluate(trained, episodes=options.episodes, seed=options.seed, epsilon=options.epsilon)
+        extremes = printed(float(returns.min())), printed(float(returns.max()))
+        table.add_row(folder.name, f"{trained.step:,}", *described(returns), *extremes)
+    console.print(table)

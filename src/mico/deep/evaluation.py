@@ -1,0 +1,113 @@
+"""Episodes of a trained run: one in each of many environments side by side, so that short ones do not count twice."""
+
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from mico.deep import frames, learner
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
+from mico.deep.learner import Params
+from mico.deep.settings import Run
+from mico.deep.trained import Trained
+
+_CHUNK = 250  # steps between looks at whether all episodes have ended
+
+
+def evaluate(
+    trained: Trained, *, episodes: int, seed: int, epsilon: float = 0.001, max_steps: int = 27_000
+) -> Float[np.ndarray, " E"]:
+    """The return of each episode, ε-greedy; an episode longer than `max_steps` is cut there."""
+    for name, count in (("episodes", episodes), ("max_steps", max_steps)):
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, but is {count}")
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed must lie in [0, 2³¹), but is {seed}")
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
+    play = _simulated if isinstance(trained.settings.env, AbstractEnv) else _hosted
+    begin, go = jax.random.split(jax.random.key(seed))
+    return play(trained, episodes, begin, (jnp.asarray(epsilon, dtype=float), go), max_steps)
+
+
+_Chance = tuple[Float[Array, ""], Key[Array, ""]]  # ε, and the key of everything after the first frames
+
+
+class _Walk(NamedTuple):
+    env: Any
+    stack: Shaped[Array, "E S ..."]
+    returned: Float[Array, " E"]
+    over: Bool[Array, " E"]
+
+
+def _simulated(
+    trained: Trained, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
+) -> Float[np.ndarray, " E"]:
+    run, (epsilon, key) = trained.settings, chance
+    walk = _begun(run, begin, episodes)
+    for time in range(0, max_steps, _CHUNK):
+        length = min(_CHUNK, max_steps - time)
+        walk = _walked(run, trained.params, walk, (epsilon, jax.random.fold_in(key, time)), length)
+        if walk.over.all():
+            break
+    return np.asarray(walk.returned)
+
+
+@partial(jax.jit, static_argnames="episodes")
+def _begun(run: Run, key: Key[Array, ""], episodes: int) -> _Walk:
+    env, frame = jax.vmap(cast(AbstractEnv, run.env).reset)(jax.random.split(key, episodes))
+    stack = jax.vmap(frames.fresh, in_axes=(0, None))(frame, run.replay.stack)
+    return _Walk(env, stack, jnp.zeros(episodes), jnp.zeros(episodes, dtype=bool))
+
+
+@partial(jax.jit, static_argnames="length")
+def _walked(run: Run, params: Params, walk: _Walk, chance: _Chance, length: int) -> _Walk:
+    epsilon, key = chance
+
+    def one(walk: _Walk, key: Key[Array, ""]) -> _Walk:
+        keys = jax.random.split(key, 3)
+        action = learner.act(run, params, walk.stack, epsilon, keys)
+        outcome = cast(AbstractEnv, run.env).step(walk.env, action, keys[2])
+        returned = walk.returned + jnp.where(walk.over, 0.0, outcome.reward)
+        over = walk.over | outcome.terminal | outcome.timeout
+        return _Walk(outcome.state, frames.pushed(walk.stack, outcome.frame), returned, over)
+
+    def every(walk: _Walk, key: Key[Array, ""]) -> tuple[_Walk, None]:
+        return jax.vmap(one)(walk, jax.random.split(key, walk.over.size)), None
+
+    return jax.lax.scan(every, walk, jax.random.split(key, length))[0]
+
+
+def _hosted(
+    trained: Trained, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
+) -> Float[np.ndarray, " E"]:
+    run, (epsilon, key) = trained.settings, chance
+    seeds = np.asarray(jax.random.randint(begin, (episodes,), 0, 2**31 - 1))
+    envs = Episodes(cast(AbstractHostEnv, run.env).make(episodes), seeds)
+    try:
+        stack = jax.vmap(frames.fresh, in_axes=(0, None))(jnp.asarray(envs.start()), run.replay.stack)
+        returned, over = np.zeros(episodes), np.zeros(episodes, dtype=bool)
+        for time in range(max_steps):
+            actions = _chosen(run, trained.params, stack, (epsilon, jax.random.fold_in(key, time)))
+            outcome = envs.step(np.asarray(actions))
+            returned += np.where(over, 0.0, outcome.reward)
+            over |= outcome.terminal | outcome.timeout
+            if over.all():
+                break
+            stack = _pushed(stack, outcome.frame)
+    finally:
+        envs.close()
+    return returned
+
+
+@jax.jit
+def _chosen(run: Run, params: Params, stack: Shaped[Array, "E S ..."], chance: _Chance) -> Int[Array, " E"]:
+    epsilon, key = chance
+    keys = jax.random.split(key, (stack.shape[0], 3))
+    return jax.vmap(lambda stack, keys: learner.act(run, params, stack, epsilon, keys))(stack, keys)
+
+
+_pushed = jax.jit(jax.vmap(frames.pushed))

@@ -1,0 +1,140 @@
+"""What a fleet leaves on disk: OUT/fleet.json and timing.jsonl, and for each run its configuration and log."""
+
+import json
+import subprocess
+import time as clock
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from mico.deep.fields import flat
+from mico.deep.settings import Run, describe, varied
+from mico.results.folders import write_json
+from mico.results.log import Log, TensorBoard
+
+_PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy", "gymnasium", "gymnax")
+
+
+class Outputs:
+    """The folder of a fleet, new or found again with the same runs in it."""
+
+    def __init__(self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool):
+        self.names = list(runs)
+        self.folders = [out / name for name in runs]
+        described = [describe(run) for run in runs.values()]
+        found = fleet_in(out, resume=resume)
+        if found is not None:
+            _check_same(found, self.names, described, steps)
+        write_json(out / "fleet.json", {"runs": self.names, "steps": steps, "settings": described})
+        origin = _origin()
+        for folder, one, own in zip(self.folders, described, varied([*runs.values()]), strict=True):
+            folder.mkdir(exist_ok=True)
+            write_json(folder / "config.json", _about(folder.name, one, own) | {"steps": steps} | origin)
+            (folder / "log.jsonl").touch()
+        self._logs = [Log(folder / "log.jsonl") for folder in self.folders]
+        self._boards: list[TensorBoard] = []
+        self._timing = Log(out / "timing.jsonl")
+        self._start = self._last = clock.monotonic()
+        self._last_step = 0
+
+    def go_back(self, step: int, positions: Sequence[int], *, tensorboard: bool) -> None:
+        """To where a checkpoint left the logs; what follows is written from there on."""
+        for log, position in zip(self._logs, positions, strict=True):
+            log.cut(position)
+        if tensorboard:
+            self._boards = [TensorBoard(folder / "tensorboard", step) for folder in self.folders]
+        if self._timing.position:  # it is never cut, save for half a row that a killed process left
+            self._timing.cut(self._timing.path.read_bytes().rfind(b"\n") + 1)
+        self._last_step = step
+
+    def append(self, step: int, rows: Mapping[int, dict[str, Any]]) -> None:
+        """A row for each of the runs that have one, and what time it is."""
+        for index, row in rows.items():
+            self._logs[index].append([row])
+            for board in self._boards[index : index + 1]:
+                board.append([row])
+        now = clock.monotonic()
+        pace = len(self.names) * (step - self._last_step) / max(now - self._last, 1e-9)
+        spent = now - self._start
+        self._timing.append([{"step": step, "time": clock.time(), "seconds": spent, "steps_per_second": pace}])
+        self._last, self._last_step = now, step
+
+    def positions(self) -> list[int]:
+        """Where each log ends, once all of it is on the disk."""
+        for log in (*self._logs, *self._boards):
+            log.sync()
+        return [log.position for log in self._logs]
+
+    def close(self) -> None:
+        for board in self._boards:
+            board.close()
+
+
+def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
+    """What fleet.json says, or None in a folder that is new; anything else that may be there is refused."""
+    file = out / "fleet.json"
+    if file.is_file():
+        if not resume:
+            raise ValueError(f"{out} holds runs already: --resume goes on with them")
+        try:
+            return json.loads(file.read_bytes())
+        except ValueError as error:
+            raise ValueError(f"{file} is not JSON: {error}") from error
+    others = [entry.name for entry in out.iterdir() if entry.name != "lock"] if out.is_dir() else []
+    if any(not name.startswith(".fleet.json") for name in others):
+        raise ValueError(f"{out} is not empty and holds no runs: {min(others)}")
+    return None
+
+
+def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
+    """Refuse settings other than those the folder was made with; more steps are welcome."""
+    before = {name: flat(one) for name, one in zip(found["runs"], found["settings"], strict=True)}
+    if len(before) != len(names):
+        raise ValueError(f"{len(names)} runs are asked for, but there are {len(before)} here: {', '.join(before)}")
+    for (name, old), new in zip(before.items(), map(flat, described), strict=True):
+        for field in dict.fromkeys([*old, *new]):
+            was, now = old.get(field), json.loads(json.dumps(new.get(field)))
+            if was != now:
+                raise ValueError(f"{field} of {name} is {now!r}, but the run here was made with {was!r}")
+    if steps < found["steps"]:
+        raise ValueError(f"steps is {steps}, but the runs here were made for {found['steps']}")
+
+
+def _about(name: str, described: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """What every row of a run's log has in common, and all of its settings."""
+    metric = None if described["metric"] is None else described["metric"]["name"]
+    short = {"run": name, "agent": described["agent"]["name"], "metric": metric, "env": described["env"]["name"]}
+    return short | {"seed": described["seed"], "varied": own, "settings": described}
+
+
+def _origin() -> dict[str, Any]:
+    """What the numbers may depend on beside the settings."""
+    device = jax.devices()[0]
+    return {
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "commit": _commit(),
+        "device": f"{device.platform}: {device.device_kind}",
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the source tree this file lies in, if it does; marked where the tree differs from it."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():
+        return None
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        asked = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return asked.stdout.strip() or None

@@ -1,0 +1,38 @@
+"""The parameters of each run, for whoever wants to use what it learnt."""
+
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from mico.results.folders import write_whole
+
+
+def save_parameters(folders: Sequence[Path], step: int, params: Any) -> None:
+    """Row i of every array into params/STEP.eqx of folder i; older ones go once the new one is whole."""
+    on_host = jax.device_get(params)
+    for index, folder in enumerate(folders):
+        where = folder / "params"
+        where.mkdir(exist_ok=True)
+        data = BytesIO()
+        eqx.tree_serialise_leaves(data, jax.tree.map(lambda rows: rows[index], on_host))  # noqa: B023
+        whole = where / f"{step}.eqx"
+        write_whole(whole, data.getvalue())
+        for other in where.iterdir():
+            if other != whole:
+                other.unlink()
+
+
+def load_parameters(folder: Path, like: Any) -> tuple[int, Any]:
+    """The newest step whose parameters are there, and the parameters."""
+    while files := {int(file.stem): file for file in (folder / "params").glob("[0-9]*.eqx")}:
+        step = max(files)
+        try:
+            data = files[step].read_bytes()
+        except FileNotFoundError:  # a run that is still training has just replaced it
+            continue
+        return step, eqx.tree_deserialise_leaves(BytesIO(data), like)
+    raise ValueError(f"{folder} holds no parameters yet: they come with the first checkpoint")

@@ -1,0 +1,237 @@
+"""The training loop of a fleet: chunks of steps, and between them logs, checkpoints, progress and Ctrl-C."""
+
+import signal
+import threading
+import time as clock
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from mico.deep import fleet as fleets
+from mico.deep.checkpoints import Checkpoints
+from mico.deep.envs import AbstractHostEnv
+from mico.deep.fleet import Simulated, Tally
+from mico.deep.hosted import Hosted
+from mico.deep.learner import State
+from mico.deep.lock import exclusive
+from mico.deep.outputs import Outputs, fleet_in
+from mico.deep.parameters import save_parameters
+from mico.deep.rows import added, means, nothing
+from mico.deep.settings import Run, run_names
+from mico.results.folders import writable
+from mico.results.log import summary_writer
+
+
+class Progress(NamedTuple):
+    """How far a fleet is, and for each run the mean return in its newest row that has one, NaN before and if frozen."""
+
+    step: int
+    steps: int
+    returns: Float[np.ndarray, " N"]
+
+
+class Row(NamedTuple):
+    """What a row of the log says of the moment it is written at."""
+
+    epsilon: Float[Array, " N"]
+    seen: dict[str, Float[Array, " N"]]
+
+
+class Chunk(NamedTuple):
+    """What there will be to read of a chunk that ends at `time`, once the device has played it."""
+
+    time: int
+    tally: Tally
+    bad_step: Int[Array, " N"]
+    row: Row | None
+
+
+def train(
+    runs: Sequence[Run],
+    out: Path,
+    *,
+    steps: int,
+    resume: bool = False,
+    checkpoint_seconds: float = 300.0,
+    tensorboard: bool = False,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> None:
+    """Train runs of one shape side by side for so many agent steps each, and leave everything in `out`.
+
+    What was interrupted, or killed, goes on with `resume` as if nothing had happened.
+    """
+    _check(runs, steps, checkpoint_seconds)
+    if tensorboard:
+        summary_writer()
+    fleet = fleets.stack(runs)
+    named = dict(zip(run_names(runs), runs, strict=True))
+    fleet_in(out, resume=resume)
+    engine = (Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated)(runs, fleet)
+    with closing(engine), _stop_signals() as stopping:
+        shape = jax.eval_shape(engine.begin)  # what cannot be made is refused before anything is written
+        with (
+            exclusive(writable(out)),
+            closing(Outputs(out, named, steps, resume=resume)) as outputs,
+            _settled(Checkpoints(out / "checkpoints")) as checkpoints,
+        ):
+            training = _Training(fleet, engine, outputs, checkpoints, steps, report)
+            training.begin(shape, tensorboard=tensorboard)
+            training.go(checkpoint_seconds, stopping)
+    if training.time < steps:
+        raise KeyboardInterrupt(f"stopped at step {training.time} of {steps}, which is saved: --resume goes on")
+
+
+def _check(runs: Sequence[Run], steps: int, checkpoint_seconds: float) -> None:
+    if not runs:
+        raise ValueError("runs must hold one run at least, but is empty")
+    period = runs[0].schedule.update_period
+    if not period <= steps < 2**31 or steps % period:
+        raise ValueError(f"steps must be a multiple of update_period {period} in [1, 2³¹), but is {steps}")
+    if not checkpoint_seconds >= 0:
+        raise ValueError(f"checkpoint_seconds must not be negative, but is {checkpoint_seconds}")
+
+
+class _Training:
+    """One call of `train`. The device plays the next chunk while the host reads the last one."""
+
+    def __init__(
+        self,
+        fleet: Run,
+        engine: Simulated | Hosted,
+        outputs: Outputs,
+        checkpoints: Checkpoints,
+        steps: int,
+        report: Callable[[Progress], None],
+    ):
+        self._fleet, self._engine, self._outputs, self._checkpoints = fleet, engine, outputs, checkpoints
+        self._steps, self._report = steps, report
+        self.time = self._row_time = 0
+        self._saved: int | None = None
+        self._unread: Chunk | None = None
+        count = len(outputs.names)
+        self._sums, self._returns, self._bad = nothing(count), np.full(count, np.nan), np.full(count, -1)
+
+    def begin(self, shape: State, *, tensorboard: bool) -> None:
+        """From the newest checkpoint that is sound, if there is any; rows after it are written again.
+
+        The shape of the state is enough to find one: there may be no room for two states.
+        """
+        found = self._checkpoints.restore({"state": shape, "sums": self._sums, "returns": self._returns})
+        positions = [0] * len(self._outputs.names)
+        if found is None:
+            self._state = self._engine.begin()
+        else:
+            self.time = self._saved = found.step
+            self._state, self._sums, self._returns = (found.state[name] for name in ("state", "sums", "returns"))
+            self._bad = np.array(self._state.bad_step)
+            self._row_time, positions = found.extra["row_time"], found.extra["positions"]
+            self._engine.restore(found.extra["episodes"])
+        self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
+        self._report(Progress(self.time, self._steps, self._returns))
+
+    def go(self, checkpoint_seconds: float, stopping: Callable[[], bool]) -> None:
+        chunk, last = fleets.chunk_length(self._fleet), clock.monotonic()
+        while self.time < self._steps and not stopping():
+            before, self._unread = self._unread, self._play(min(chunk - self.time % chunk, self._steps - self.time))
+            self._read(before)
+            if clock.monotonic() - last > checkpoint_seconds and self.time < self._steps:
+                self._save(background=True)
+                last = clock.monotonic()
+        self._save(background=False)
+
+    def _play(self, length: int) -> Chunk:
+        """Set the device to work on a chunk, and on what is due at its end."""
+        schedule = self._fleet.schedule
+        learns = self.time >= schedule.learning_starts
+        self._state, tally = self._engine.play(self._state, self.time, length, learns)
+        self.time += length
+        if self.time % schedule.target_period == 0:
+            self._state = fleets.copy_targets(self._state)
+        row = None
+        if self.time % schedule.log_period == 0 or self.time == self._steps:
+            now = jnp.int32(self.time)
+            looks = self.time >= schedule.learning_starts
+            row = Row(_exploration(self._fleet, now), fleets.look(self._fleet, self._state, now) if looks else {})
+        return Chunk(self.time, tally, jnp.copy(self._state.bad_step), row)  # the state itself is given away
+
+    def _read(self, chunk: Chunk | None) -> None:
+        """Wait for a chunk; its sums, its warnings and its rows."""
+        if chunk is None:
+            return
+        self._sums = added(self._sums, chunk.tally)
+        bad = np.array(chunk.bad_step)
+        for index in np.flatnonzero((bad >= 0) & (self._bad < 0)):
+            name = self._outputs.names[index]
+            warnings.warn(f"{name}: not finite at step {bad[index]}; it stays as it was before", stacklevel=2)
+        self._bad = bad
+        if chunk.row is not None:
+            self._write_rows(chunk.time, jax.device_get(chunk.row))
+        self._report(Progress(chunk.time, self._steps, self._returns))
+
+    def _write_rows(self, time: int, row: Row) -> None:
+        """A row for each run with what happened since the last one, and a last one for a run that froze since then."""
+        rows: dict[int, dict[str, Any]] = {}
+        for index, bad in enumerate(self._bad.tolist()):
+            if bad < 0:
+                found = means(self._sums, index) | {name: values[index] for name, values in row.seen.items()}
+                rows[index] = {"step": time, "epsilon": row.epsilon[index]} | found
+            elif bad > self._row_time:
+                rows[index] = {"step": time, "not_finite_at": bad}
+        self._outputs.append(time, rows)
+        newest = [rows.get(index, {}).get("return", old) for index, old in enumerate(self._returns)]
+        self._returns = np.where(self._bad < 0, newest, np.nan)
+        self._sums, self._row_time = nothing(len(newest)), time
+
+    def _save(self, *, background: bool) -> None:
+        """What is read, then the parameters, then the checkpoint: it vouches for all that was written before it."""
+        unread, self._unread = self._unread, None
+        self._read(unread)
+        if self.time != self._saved:
+            save_parameters(self._outputs.folders, self.time, self._state.params)
+            saved = {"state": self._state, "sums": self._sums, "returns": self._returns}
+            extra = {"positions": self._outputs.positions(), "row_time": self._row_time}
+            extra["episodes"] = self._engine.snapshot()
+            self._checkpoints.save(self.time, saved, extra, background=background)
+            self._saved = self.time
+
+
+@jax.jit
+def _exploration(fleet: Run, time: Int[Array, ""]) -> Float[Array, " N"]:
+    return jax.vmap(lambda run: run.schedule.exploration(time))(fleet)
+
+
+@contextmanager
+def _settled(checkpoints: Checkpoints) -> Iterator[Checkpoints]:
+    """Whatever happens, nothing is still being written in the background when others may write."""
+    try:
+        yield checkpoints
+    finally:
+        checkpoints.wait()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[Callable[[], bool]]:
+    """Whether there was a Ctrl-C or a request to end, which waits for the end of a chunk; a second one does not."""
+    seen: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if seen:
+            raise KeyboardInterrupt("stopped at once: --resume goes on from the last checkpoint")
+        seen.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(seen)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

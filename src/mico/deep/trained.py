@@ -1,0 +1,107 @@
+"""A trained run in Python: what it would do, how it represents states, and how far apart it takes them to be."""
+
+import json
+from pathlib import Path
+from typing import Any, final
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped
+
+from mico.deep import learner
+from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.learner import Params
+from mico.deep.metric_losses import AbstractPairLoss, MICo
+from mico.deep.parameters import load_parameters
+from mico.deep.settings import Run, revive
+
+Observations = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
+
+
+@final
+class Trained:
+    """A run with the parameters it had at `step`. Observations are single ones or batches of them."""
+
+    def __init__(self, settings: Run, step: int, params: Params):
+        self.settings, self.step, self.params = settings, step, params
+
+    def values(self, observation: Observations) -> Float[np.ndarray, "*B A"]:
+        """The value of each action; sampled fractions (IQN) are the same in every call."""
+        batch, single = self._batch(observation)
+        found = np.asarray(_values(self.settings.agent, self.params, self.settings.seed, batch))
+        return found[0] if single else found
+
+    def act(self, observation: Observations) -> int | Int[np.ndarray, " B"]:
+        """The greedy action."""
+        best = self.values(observation).argmax(axis=-1)
+        return int(best) if best.ndim == 0 else best
+
+    def represent(self, observation: Observations) -> Float[np.ndarray, "*B D"]:
+        r"""$\phi_\omega$."""
+        batch, single = self._batch(observation)
+        found = np.asarray(_represented(self.params, batch))
+        return found[0] if single else found
+
+    def distance(self, one: Observations, other: Observations) -> float | Float[np.ndarray, "..."]:
+        """What the run's metric loss learns of a pair, or without one MICo's U_ω.
+
+        Two observations give a number, two batches that of every one with every other.
+        """
+        metric = MICo() if self.settings.metric is None else self.settings.metric
+        (x, x_single), (y, y_single) = self._batch(one), self._batch(other)
+        found = np.asarray(_measured(metric, self.params, x, y))
+        found = found[0] if x_single else found
+        found = found[..., 0] if y_single else found
+        return float(found) if found.ndim == 0 else found
+
+    def _batch(self, observation: Observations) -> tuple[Shaped[np.ndarray, "B ..."], bool]:
+        """Observations as a batch, and whether there was but one; bytes stay bytes, which the networks rely on."""
+        shape, dtype = self.settings.observation_shape, self.settings.env.spec.dtype
+        given = np.asarray(observation)
+        if given.ndim - len(shape) not in (0, 1) or given.shape[given.ndim - len(shape) :] != shape:
+            raise ValueError(f"observation must have shape {list(shape)}, or be a batch of such, not {[*given.shape]}")
+        if dtype == "uint8" and given.dtype.kind not in "iu":
+            raise ValueError(f"observation must hold bytes, as the environment shows them, not {given.dtype}")
+        single = given.ndim == len(shape)
+        return (given[None] if single else given).astype(dtype), single
+
+
+@jax.jit
+def _values(
+    agent: AbstractValueAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
+) -> Float[Array, "B A"]:
+    key = jax.random.key(seed)
+    return jax.vmap(lambda one: agent.q_values(params.head, params.encoder(one), key))(batch)
+
+
+@jax.jit
+def _represented(params: Params, batch: Shaped[Array, "B ..."]) -> Float[Array, "B D"]:
+    return jax.vmap(params.encoder)(batch)
+
+
+@jax.jit
+def _measured(
+    metric: AbstractPairLoss, params: Params, x: Shaped[Array, "B ..."], y: Shaped[Array, "C ..."]
+) -> Float[Array, "B C"]:
+    return metric.measures(jax.vmap(params.encoder)(x), jax.vmap(params.encoder)(y))
+
+
+def load(folder: str | Path) -> Trained:
+    """The run in a folder, with its newest parameters; it may still be training."""
+    path = Path(folder)
+    settings = revive(_described(path))
+    blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
+    return Trained(settings, *load_parameters(path, blank))
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """The settings in config.json."""
+    file = path / "config.json"
+    if not file.is_file():
+        inside = sorted(entry.parent.name for entry in path.glob("*/config.json"))
+        hint = f"; the runs in it are {', '.join(inside)}" if inside else ""
+        raise ValueError(f"{path} is no run: it has no config.json{hint}")
+    try:
+        return json.loads(file.read_bytes())["settings"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not the configuration of a run: {error!r}") from error

@@ -1,0 +1,341 @@
+"""`mico train`: its flags make the runs they say, it refuses in one line, and it shows where it is."""
+
+import dataclasses
+import io
+import re
+import resource
+import sys
+from typing import Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+from jax.errors import JaxRuntimeError
+from rich.console import Console
+
+from mico import cli
+from mico.commands import train as command
+from mico.commands.train import Display
+from mico.commands.train_options import parse
+from mico.deep.agents import AGENTS
+from mico.deep.metric_losses import METRIC_LOSSES
+from mico.deep.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.settings import describe, varied
+from mico.deep.train import Progress
+from trainings import FLAGS, left
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+SOMEWHERE = ["--steps", "100", "--out", "unused"]
+LAKE = ["train", "--env", "mdp/frozen-lake", "--metric", "mico", *FLAGS, "--seeds", "0", "1", "--steps"]
+
+
+def runs(*flags):
+    return parse([*SOMEWHERE, *map(str, flags)])[1]
+
+
+def fields(settings):
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+# Flags
+
+
+def test_the_first_example_of_the_documentation():
+    line = "--env minatar/breakout --agent dqn --metric mico --seeds 0 1 2 --steps 200000 --out runs/x"
+    options, found = parse(line.split())
+    assert (options.steps, str(options.out), options.resume, options.tensorboard) == (200_000, "runs/x", False, False)
+    preset = PRESETS["minatar"]["dqn"]
+    for run, seed in zip(found, range(3), strict=True):
+        assert (run.seed, run.env.name) == (seed, "minatar/breakout")
+        assert (run.agent, run.network, run.replay, run.schedule) == preset[:4]
+        assert run.metric == METRIC_LOSSES["mico"](alpha=0.01)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_presets_by_environment_and_by_name(agent):
+    for env, preset in (("mdp/two-state", "table"), ("gym/CartPole-v1", "vector")):
+        (run,) = runs("--env", env, "--agent", agent)
+        assert FAMILY_PRESETS[env.partition("/")[0]] == preset
+        assert (run.agent, run.network, run.replay, run.schedule) == PRESETS[preset][agent][:4]
+        assert run.metric is None
+    (run,) = runs("--env", "minatar/asterix", "--agent", agent, "--preset", "atari", "--metric", "ksme")
+    assert (run.agent, run.network, run.replay, run.schedule) == PRESETS["atari"][agent][:4]
+    assert run.metric == METRIC_LOSSES["ksme"](alpha=PRESETS["atari"][agent].alpha)
+
+
+def another(hint, value):
+    """A value that a field could have instead."""
+    if get_origin(hint) is Literal:
+        return next(choice for choice in get_args(hint) if choice != value)
+    if value is None:
+        return 2.5
+    if hint is int:
+        return value * 2 if value else 8
+    return value / 2 if value else 0.25
+
+
+PARTS = [("agent", agent) for agent in AGENTS]
+PARTS += [(part, "rainbow") for part in ("metric", "network", "replay", "schedule", "env")]
+
+
+@pytest.mark.parametrize(("part", "agent"), PARTS)
+def test_every_field_is_a_flag_that_changes_it_alone(part, agent):
+    which = ("--agent", agent, "--metric", "mico")
+    (usual,) = runs(*which)
+    settings = getattr(usual, part)
+    hints = get_type_hints(type(settings))
+    changed = 0
+    for name, value in fields(settings).items():
+        if (part, name) == ("env", "game"):
+            continue
+        new = 7 if name == "max_steps" else another(hints[name], value)
+        (found,) = runs(*which, f"--{part}.{name.replace('_', '-')}", new)
+        assert fields(getattr(found, part)) == fields(settings) | {name: new}
+        assert dataclasses.replace(found, **{part: settings}) == usual
+        changed += 1
+    assert changed >= 3
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_help_shows_the_fields_of_the_chosen_parts(agent, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", "--agent", agent, "--metric", "mico", "--env", "mdp/garnet", "--help"])
+    printed = capsys.readouterr().out
+    assert stop.value.code == 0
+    (run,) = runs("--agent", agent, "--metric", "mico", "--env", "mdp/two-state")
+    for part in ("agent", "metric", "network", "replay", "schedule"):
+        assert f" {part} options " in printed
+        for field in dataclasses.fields(getattr(run, part)):
+            flag = f"--{part}.{field.name.replace('_', '-')} "
+            assert flag in printed
+            after = " ".join(printed[printed.index(flag) :].replace("│", " ").split())
+            assert re.match(rf"\S+ .*?{re.escape(field.metadata['help'])} \(default: ", after)
+    for flag in ("--env.seed INT", "--env.num-states INT", "--env.observation {one-hot,image}", "--env.max-steps INT"):
+        assert flag in printed
+    own = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in AGENTS.items()}
+    for name in set().union(*own.values()) - own[agent]:
+        assert f"--agent.{name.replace('_', '-')} " not in printed
+    order = [printed.index(f" {part} options ") for part in ("agent", "metric", "env", "network", "replay", "schedule")]
+    assert order == sorted(order)
+
+
+def test_lists_make_a_fleet():
+    found = runs("--metric", "mico", "--metric.alpha", 0, 0.01, 0.1, "--seeds", 5, 6)
+    assert [(run.metric.alpha, run.seed) for run in found] == [
+        (alpha, seed) for alpha in (0.0, 0.01, 0.1) for seed in (5, 6)
+    ]
+    found = runs("--agent.learning-rate", 1e-3, 1e-4, "--schedule.epsilon", 0.1, 0.2)
+    assert [(run.agent.learning_rate, run.schedule.epsilon) for run in found] == [
+        (1e-3, 0.1), (1e-3, 0.2), (1e-4, 0.1), (1e-4, 0.2)
+    ]  # fmt: skip
+    found = runs("--env", "minatar/breakout", "--env.sticky", 0, 0.1)
+    assert [run.env.sticky for run in found] == [0.0, 0.1]
+    assert varied(found) == [{"env.sticky": 0.0}, {"env.sticky": 0.1}]
+    assert [run.agent.reward_clip for run in runs("--agent.reward-clip", 1, 2)] == [1.0, 2.0]
+
+
+def test_problems_have_their_own_options():
+    (run,) = runs("--env", "mdp/garnet", "--env.seed", 0, "--env.num-states", 10, "--env.max-steps", 30)
+    assert run.env.problem.mdp.num_states == 10
+    own = {"observation": "one-hot", "max_steps": 30, "start": "uniform"}
+    of_problem = {"seed": 0, "num_states": 10, "num_actions": 4, "discount": 0.9, "branching": "printed"}
+    assert describe(run)["env"] == {"name": "mdp/garnet"} | own | of_problem
+    (run,) = runs("--env", "mdp/four-rooms", "--env.observation", "image", "--env.start", 3, "--env.slip", 0.25)
+    assert (run.env.spec.shape, run.env.start) == ((13, 13, 3), 3)
+    (run,) = runs("--env", "gym/CartPole-v1", "--env.max-steps", 12)
+    assert run.env.max_steps == 12
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch, unchecked):
+    """Runs in a folder of its own: exit code 2, one line, and nothing else is printed or written."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        before = sorted(tmp_path.rglob("*"))
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*map(str, argv)])
+        printed = capsys.readouterr()
+        assert (stop.value.code, printed.out) == (2, "")
+        assert printed.err.startswith("mico: ")
+        assert printed.err.count("\n") == 1
+        assert sorted(tmp_path.rglob("*")) == before
+        return printed.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--agent dqm", "agent 'dqm' is unknown: did you mean dqn, qr-dqn?"),
+        ("--metric mic", "metric 'mic' is unknown: did you mean mico?"),
+        ("--preset atar", "preset 'atar' is unknown: did you mean atari, minatar, table?"),
+        ("--env mdb/garnet", "env 'mdb/garnet' has no such family: did you mean mdp?"),
+        ("--env mdp/fourrooms --env.goal 3", "env 'mdp/fourrooms' is no problem: did you mean four-rooms"),
+        ("--env minatar/brekout", "game 'brekout' is not in MinAtar: did you mean breakout"),
+        ("--env minatar", "env 'minatar' names a family alone: say which one, minatar/..."),
+        ("--env gym/CartPol-v1", "did you mean CartPole-v1"),
+        ("--env gym/Pendulum-v1", "needs discrete actions"),
+        ("--agent", "--agent: expected one argument"),
+        ("--agent.learning-rate", "agent.learning_rate needs a value"),
+        ("--agent.learning-rate -1", "learning_rate must lie in [0, inf], but is -1.0"),
+        ("--agent.horizon 1 3", "agent.horizon is the same for all runs of a fleet, but is [1, 3]"),
+        ("--env mdp/four-rooms --env.slip 0 0.1", "env.slip is the same for all runs of a fleet, but is [0.0, 0.1]"),
+        ("--env.sticky 2", "sticky must lie in [0, 1], but is 2.0"),
+        ("--seeds", "seeds needs a number"),
+        ("--seeds -1", "seed must lie in [0, 2³¹), but is -1"),
+        ("--seeds 4 4", "runs of a fleet must differ, but there are several of dqn-none-seed4"),
+        ("--replay.capacity 3", "capacity must be at least 8, but is 3"),
+        ("--steps 6", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 6"),
+        ("--env mdp/two-state --preset minatar", "encoder 'minatar' needs images of 3×3 or more, not [2]"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_a_line(refused, flags, message):
+    assert message in refused("train", *SOMEWHERE, *flags.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ("--agent.learning-rat 3", "--agent.learning-rate"),
+        ("--metric.alpha 1", "--metric.alpha"),
+        ("--env mdp/garnet", "--env.seed"),
+        ("--steps x", "--steps"),
+    ],
+)
+def test_flags_that_are_none_or_missing_are_named(capsys, flags, named):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train", *SOMEWHERE, *flags.split()])
+    assert stop.value.code == 2
+    assert named in capsys.readouterr().err
+
+
+def test_folders_that_cannot_be_written(refused, tmp_path):
+    (tmp_path / "file").write_text("")
+    assert "file" in refused(*LAKE, 40, "--out", "file")
+    assert "file" in refused(*LAKE, 40, "--out", "file/below")
+    assert "/proc/mico" in refused(*LAKE, 40, "--out", "/proc/mico")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("")
+    assert "mine is not empty and holds no runs: notes.txt" in refused(*LAKE, 40, "--out", "mine")
+
+
+# What it prints
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, quick_compilation):
+    """A training of 160 steps, undisturbed."""
+    out = tmp_path_factory.mktemp("trained") / "out"
+    cli.main([*LAKE, "160", "--out", str(out)])
+    return out
+
+
+def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch):
+    monkeypatch.setattr(command, "_SILENCE", 0.0)
+    monkeypatch.setattr(command, "_WINDOW", 1e-6)
+    cli.main([*LAKE, "160", "--out", str(tmp_path)])
+    first, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert re.fullmatch(r"2 runs of 160 steps; the replay takes [\d.]+ kB\.", first)
+    number = r"-?[\d.]+"
+    progress = rf"step \d+ of 160; [\d,]+ steps/s, \d:\d\d:\d\d left; return {number} \({number} … {number}\)"
+    assert re.fullmatch(progress, between[1]), between
+    assert [line.split()[1] for line in between[:3]] == ["40", "80", "120"]
+    assert between[-1].split()[:2] == ["all", "2"]
+    assert last == f"Logs and parameters are in {tmp_path}."
+    assert left(tmp_path) == left(trained)
+    cli.main([*LAKE, "160", "--out", str(tmp_path), "--resume"])
+    printed = capsys.readouterr().out
+    assert "All steps were taken before: there is nothing to do." in printed
+    assert "all" in printed
+    assert left(tmp_path) == left(trained)
+    assert "\x1b" not in "".join([first, *between, last, printed])
+    assert "holds runs already: --resume goes on with them" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
+
+
+def stopped(capsys, *argv):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([*map(str, argv)])
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+def test_a_bar_and_returns_with_intervals_on_a_terminal(monkeypatch):
+    found = runs("--env", "mdp/two-state", "--metric", "mico", "--metric.alpha", 0, 0.5, "--seeds", 0, 1, 2)
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=80, highlight=False, markup=False)
+    now = [100.0]
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
+    display = Display(found, console)
+    returns = np.array([1.0, 2.0, 3.0, 5.0, np.nan, np.nan])
+    with display.shown:
+        for step in (0, 1000, 3000):
+            display.update(Progress(step, 10_000, returns))
+            now[0] += 2
+        display.shown.refresh()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
+    assert "3000/10000" in text
+    assert "6,000 steps/s, 0:00:07 left" in text  # 2,000 steps of six runs in two seconds, and 7,000 to go
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "metric.alpha=0.0 3 2.00 -0.48 … 4.48" in lines  # 2 ± 4.3027/√3
+    assert any(line.startswith("metric.alpha=0.5 1 5.00 –") for line in lines)
+
+
+def test_the_pace_is_that_of_the_last_half_minute(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
+    file = io.StringIO()
+    display = Display(runs("--env", "mdp/two-state"), Console(file=file, width=200))
+    for second in range(100):
+        now[0] = float(second)
+        display.update(Progress(second * 10 if second < 50 else 500 + (second - 50) * 100, 100_000, np.zeros(1)))
+    printed = file.getvalue().splitlines()
+    assert 5 <= len(printed) <= 12  # one every ten seconds or so
+    assert "; 10 steps/s, " in printed[3]
+    assert "; 100 steps/s, " in printed[-1]
+
+
+# How it ends
+
+
+def test_too_little_memory_is_a_line_and_other_failures_of_a_device_are_not(refused, monkeypatch):
+    def failing(message):
+        def train(*_, **__):
+            raise JaxRuntimeError(message)
+
+        return train
+
+    monkeypatch.setattr(command, "train", failing("RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes."))
+    assert "this takes more memory than there is" in refused(*LAKE, 40, "--out", "x")
+    monkeypatch.setattr(command, "train", failing("INTERNAL: who knows"))
+    with pytest.raises(JaxRuntimeError, match="who knows"):
+        cli.main([*LAKE, "40", "--out", "x"])
+
+
+def test_without_tensorboard_it_says_what_to_install(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert "pip install 'mico-rl[tensorboard]'" in refused(*LAKE, 40, "--out", "x", "--tensorboard")
+
+
+@pytest.mark.parametrize("room", [300, 2_000, 4_000, 7_000])
+def test_a_full_disk_is_a_line_and_what_was_there_goes_on(tmp_path, trained, capsys, room):
+    """No file may grow beyond some bytes: too few for settings, for rows, for parameters, for parts of checkpoints."""
+    out = tmp_path / "out"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+        error = stopped(capsys, *LAKE, 160, "--out", out, "--checkpoint-seconds", 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert re.fullmatch(rf"mico: {out}/\S+: File too large\n", error)
+    cli.main([*LAKE, "160", "--out", str(out), "--resume"])
+    assert left(out) == left(trained)
+
+
+def test_checkpoint_seconds_reach_the_loop(tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(command, "train", lambda *args, **options: given.update(options))
+    cli.main([*LAKE, "160", "--out", str(tmp_path), "--checkpoint-seconds", "7.5"])
+    assert given["checkpoint_seconds"] == 7.5

@@ -1,0 +1,281 @@
+"""Whatever happens to a training, what it leaves in the end is what it would have left."""
+
+import json
+import random
+import re
+import signal
+import time
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mico.deep.checkpoints import Checkpoints
+from mico.deep.envs import environment
+from mico.deep.metric_losses import MICo
+from mico.deep.networks import Network
+from mico.deep.train import train
+from mico.results.log import read_log
+from small_runs import small_run
+from trainings import FLAGS, Crash, crashing, ended, left, mico, reference
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+AGENTS = ["dqn", "rainbow", "iqn", "hosted"]
+
+
+def fleet(name):
+    """Two runs of an agent; "hosted" is DQN on an environment outside JAX."""
+    if name == "hosted":
+        parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8)}
+        return [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (0, 1)]
+    return [small_run(name, MICo(alpha=0.25), seed=seed) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What undisturbed trainings of 240 steps leave."""
+    found = {}
+
+    def of(name):
+        if name not in found:
+            found[name] = reference(fleet(name), tmp_path_factory.mktemp(name), 240)
+        return found[name]
+
+    return of
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_crashes_leave_no_trace(tmp_path, expected, name):
+    """Rows beyond the last checkpoint are there when the second training begins, and are written again."""
+    for seconds, at in ((1e9, 80), (0.0, 120), (1e9, 200)):
+        with pytest.raises(Crash):
+            train(fleet(name), tmp_path, steps=240, resume=True, checkpoint_seconds=seconds, report=crashing(at))
+    assert Checkpoints(tmp_path / "checkpoints").latest() == 80
+    assert all(read_log(path)["step"].iloc[-1] == 200 for path in tmp_path.glob("*/log.jsonl"))
+    train(fleet(name), tmp_path, steps=240, resume=True)
+    assert left(tmp_path) == expected(name)
+
+
+def test_checkpoints_are_kept_while_it_trains_and_only_as_often_as_asked(tmp_path):
+    for seconds, kept in ((0.0, ["160", "200", "240"]), (1e9, ["240"])):
+        out = tmp_path / kept[0]
+        train(fleet("dqn"), out, steps=240, checkpoint_seconds=seconds)
+        assert sorted(path.name for path in (out / "checkpoints").iterdir()) == kept
+
+
+def test_more_steps_are_as_if_they_had_been_asked_for_at_once(tmp_path, expected):
+    train(fleet("dqn"), tmp_path, steps=160)
+    train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    assert left(tmp_path) == expected("dqn")
+    assert json.loads((tmp_path / "fleet.json").read_bytes())["steps"] == 240
+    for path in tmp_path.glob("*/config.json"):
+        assert json.loads(path.read_bytes())["steps"] == 240
+
+
+def test_steps_that_end_within_a_chunk_can_be_gone_on_from(tmp_path):
+    """The chunks of 40 end where targets are copied and rows are written, also after a stop at 100."""
+    steps = []
+    train(fleet("dqn"), tmp_path, steps=100)
+    train(fleet("dqn"), tmp_path, steps=240, resume=True, report=lambda progress: steps.append(progress.step))
+    assert steps == [100, 120, 160, 200, 240]
+    for path in tmp_path.glob("*/log.jsonl"):
+        assert read_log(path)["step"].tolist() == [40, 80, 100, 120, 160, 200, 240]
+
+
+def test_a_finished_training_is_left_alone(tmp_path, expected):
+    train(fleet("dqn"), tmp_path, steps=240)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/params/*")}
+    reports = []
+    train(fleet("dqn"), tmp_path, steps=240, resume=True, report=reports.append)
+    ((step, steps, returns),) = reports
+    assert (step, steps) == (240, 240)
+    newest = [read_log(path)["return"].dropna().iloc[-1] for path in sorted(tmp_path.glob("*/log.jsonl"))]
+    np.testing.assert_array_equal(returns, newest)
+    assert left(tmp_path) == expected("dqn")
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_frozen_run_stays_frozen_without_another_word(tmp_path):
+    runs = [replace(run, agent=replace(run.agent, learning_rate=rate)) for run, rate in zip(fleet("dqn"), (0.01, 1e30))]
+    with pytest.warns(UserWarning, match="seed1: not finite at step 48"):
+        train(runs, tmp_path / "whole", steps=240)
+    with pytest.warns(UserWarning, match="not finite at step 48"), pytest.raises(Crash):
+        train(runs, tmp_path / "parts", steps=240, checkpoint_seconds=0.0, report=crashing(200))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(runs, tmp_path / "parts", steps=240, resume=True)
+    assert left(tmp_path / "parts") == left(tmp_path / "whole")
+
+
+def other(run, part, **fields):
+    return replace(run, **{part: replace(getattr(run, part), **fields)})
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    runs = fleet("dqn")
+    train(runs, tmp_path, steps=80)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"}
+    made = "but the run here was made with"
+    for changed, message in [
+        (
+            [other(run, "agent", learning_rate=0.5) for run in runs],
+            rf"agent\.learning_rate of .*seed0 is 0\.5, {made} 0\.01",
+        ),
+        ([runs[0], other(runs[1], "metric", alpha=0.5)], rf"metric\.alpha of dqn-mico-seed1 is 0\.5, {made} 0\.25"),
+        ([replace(run, metric=None) for run in runs], rf"metric\.name of dqn-mico-seed0 is None, {made} 'mico'"),
+        (
+            [other(run, "replay", capacity=100) for run in runs],
+            rf"replay\.capacity of dqn-mico-seed0 is 100, {made} 200",
+        ),
+        ([replace(runs[0], seed=1), replace(runs[1], seed=0)], rf"seed of dqn-mico-seed0 is 1, {made} 0"),
+        (runs[:1], "1 runs are asked for, but there are 2 here: dqn-mico-seed0, dqn-mico-seed1"),
+        (fleet("rainbow"), rf"agent\.name of dqn-mico-seed0 is 'rainbow', {made} 'dqn'"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            train(changed, tmp_path, steps=80, resume=True)
+    with pytest.raises(ValueError, match="steps is 40, but the runs here were made for 80"):
+        train(runs, tmp_path, steps=40, resume=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def flipped(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("damage", [flipped, truncated])
+@pytest.mark.parametrize("which", ["checkpoint.json", "state/0/d/*"])
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, expected, damage, which):
+    with pytest.raises(Crash):
+        train(fleet("dqn"), tmp_path, steps=240, checkpoint_seconds=0.0, report=crashing(200))
+    latest = Checkpoints(tmp_path / "checkpoints").latest()
+    damage(max((tmp_path / "checkpoints" / str(latest)).glob(which), key=lambda path: path.stat().st_size))
+    steps = []
+    with pytest.warns(UserWarning, match=f"{latest} is skipped"):
+        train(fleet("dqn"), tmp_path, steps=240, resume=True, report=lambda progress: steps.append(progress.step))
+    assert steps[0] == latest - 40
+    assert left(tmp_path) == expected("dqn")
+
+
+def test_half_a_row_of_wall_clock_is_dropped(tmp_path):
+    with pytest.raises(Crash):
+        train(fleet("dqn"), tmp_path, steps=240, report=crashing(120))
+    with (tmp_path / "timing.jsonl").open("a") as file:
+        file.write('{"step": 160, "ti')
+    train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    again = [40, 80, 120, 160, 200, 240]  # there was no checkpoint: time that was lost was spent all the same
+    assert read_log(tmp_path / "timing.jsonl")["step"].tolist() == [40, 80, 120, *again]
+
+
+def test_a_folder_that_was_only_begun_can_be_resumed(tmp_path, expected):
+    """As a process leaves it that was killed while it wrote the first files."""
+    (tmp_path / ".fleet.json.tmp").write_text("{")
+    (tmp_path / "lock").write_text("")
+    train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    assert left(tmp_path) == expected("dqn")
+
+
+# In processes of their own
+
+
+KILLED = {
+    "dqn": "--env mdp/frozen-lake --agent dqn --metric mico",
+    "rainbow": "--env mdp/frozen-lake --agent rainbow --metric mico",
+    "iqn": "--env mdp/frozen-lake --agent iqn --metric mico --agent.num-quantiles 4 --agent.num-cosines 4",
+    "hosted": "--env gym/CartPole-v1 --agent dqn --metric mico",
+}
+STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 24_000, "hosted": 2_400}
+
+
+def command(name, out, *more):
+    return ["train", *KILLED[name].split(), *FLAGS, "--seeds", 0, 1, "--steps", STEPS[name], "--out", out, *more]
+
+
+def undisturbed(name, out, cache, **how):
+    """What a process leaves that nobody disturbs."""
+    assert ended(mico(*command(name, out), cache=cache, **how))[::2] == (0, "")
+    return left(out)
+
+
+def killed(name, out, cache, when, **how):
+    """Start or go on, and kill −9; whether that came before the end."""
+    process = mico(*command(name, out, "--resume", "--checkpoint-seconds", 0.3), cache=cache, **how)
+    when()
+    process.kill()
+    code, _, errors = ended(process)
+    assert (code in (0, -signal.SIGKILL), errors) == (True, "")
+    return code != 0
+
+
+def after(pattern, out, delay):
+    """Wait until there is another file than before, and then a little."""
+
+    def when():
+        before = set(out.glob(pattern))
+        deadline = time.monotonic() + 60
+        while set(out.glob(pattern)) <= before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(delay)
+
+    return when
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What an undisturbed process leaves, and its compiled programs."""
+    folder = tmp_path_factory.mktemp("whole")
+    return undisturbed("dqn", folder / "out", folder / "cache"), folder / "cache"
+
+
+def test_processes_killed_at_any_moment_end_as_one_that_was_not(tmp_path, whole):
+    """While they import and compile, between their first file and their first checkpoint, and later."""
+    expected, cache = whole
+    moments = [lambda: time.sleep(1), after("fleet.json", tmp_path, 0.1), after("checkpoints/[0-9]*", tmp_path, 0.05)]
+    assert [killed("dqn", tmp_path, cache, when) for when in moments] == [True, True, True]
+    code, printed, errors = ended(mico(*command("dqn", tmp_path, "--resume"), cache=cache))
+    assert (code, errors) == (0, "")
+    assert "Going on from step" in printed
+    assert left(tmp_path) == expected
+
+
+def test_an_interrupted_process_leaves_a_checkpoint_and_says_how_to_go_on(tmp_path, whole):
+    expected, cache = whole
+    process = mico(*command("dqn", tmp_path), cache=cache)
+    after("timing.jsonl", tmp_path, 0.0)()
+    process.send_signal(signal.SIGINT)
+    code, _, errors = ended(process)
+    assert code == 130
+    (step,) = re.fullmatch(r"mico: stopped at step (\d+) of 24000, which is saved: --resume goes on\n", errors).groups()
+    assert (tmp_path / "checkpoints" / step).is_dir()
+    code, printed, errors = ended(mico(*command("dqn", tmp_path, "--resume"), cache=cache))
+    assert (code, errors) == (0, "")
+    assert f"Going on from step {int(step):,}." in printed
+    assert left(tmp_path) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KILLED)
+def test_many_kills(tmp_path, name):
+    cache, how, rng = tmp_path / "cache", {"quick": False}, random.Random(name)
+    undisturbed(name, tmp_path / "cold", cache, **how)
+    start = time.monotonic()
+    whole = undisturbed(name, tmp_path / "warm", cache, **how)
+    seconds = time.monotonic() - start
+    assert whole == left(tmp_path / "cold")
+    total = 0
+    for turn in range(5):
+        out = tmp_path / f"killed{turn}"
+        moments = [rng.uniform(0.2, seconds) for _ in range(10)]
+        total += sum(killed(name, out, cache, partial(time.sleep, moment), **how) for moment in moments)
+        assert ended(mico(*command(name, out, "--resume"), cache=cache, **how))[::2] == (0, "")
+        assert left(out) == whole, f"turn {turn}"
+    assert total >= 25
+    print(f"{name}: {total} kills")  # noqa: T201

@@ -1,0 +1,328 @@
+"""The training loop: what it writes, against plain loops; when it stops; and that the device never waits for it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mico.deep import load
+from mico.deep import train as module
+from mico.deep.checkpoints import Checkpoints
+from mico.deep.envs import environment
+from mico.deep.fleet import Simulated
+from mico.deep.metric_losses import MICo
+from mico.deep.networks import Network
+from mico.deep.settings import Schedule, describe
+from mico.deep.train import train
+from mico.results.log import read_log, read_runs
+from small_runs import small_agent, small_run
+from trainings import Crash, crashing, left
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+RUNS = [small_run(metric=MICo(alpha=alpha), seed=seed) for alpha in (0.0, 0.25) for seed in (0, 1)]
+NAMES = [f"dqn-mico-alpha{alpha}-seed{seed}" for alpha in (0.0, 0.25) for seed in (0, 1)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory, quick_compilation):
+    folder = tmp_path_factory.mktemp("train") / "out"
+    train(RUNS, folder, steps=200)
+    return folder
+
+
+def logs(out):
+    return {path.parent.name: read_log(path) for path in sorted(out.glob("*/log.jsonl"))}
+
+
+def test_what_is_on_disk(out):
+    assert sorted(path.name for path in out.iterdir()) == sorted(
+        ["checkpoints", "fleet.json", "lock", "timing.jsonl", *NAMES]
+    )
+    fleet = json.loads((out / "fleet.json").read_bytes())
+    assert fleet == {"runs": NAMES, "steps": 200, "settings": json.loads(json.dumps([describe(run) for run in RUNS]))}
+    for index, name in enumerate(NAMES):
+        assert sorted(path.name for path in (out / name).iterdir()) == ["config.json", "log.jsonl", "params"]
+        assert [path.name for path in (out / name / "params").iterdir()] == ["200.eqx"]
+        config = json.loads((out / name / "config.json").read_bytes())
+        assert (config["run"], config["seed"], config["steps"]) == (name, index % 2, 200)
+        assert (config["agent"], config["metric"], config["env"]) == ("dqn", "mico", "mdp/frozen-lake")
+        assert config["varied"] == {"metric.alpha": [0.0, 0.25][index // 2]}
+        assert config["settings"] == fleet["settings"][index]
+        assert config["versions"]["jax"] == jax.__version__
+        assert config["device"].startswith(jax.devices()[0].platform)
+        assert set(config) - {"versions", "commit", "device", "settings"} == {
+            *("run", "agent", "metric", "env", "seed", "varied", "steps")
+        }
+
+
+def test_wall_clock_is_in_its_own_file(out):
+    timing = read_log(out / "timing.jsonl")
+    assert timing["step"].tolist() == [40, 80, 120, 160, 200]
+    assert (timing["seconds"].diff()[1:] > 0).all()
+    assert np.allclose(timing["time"].diff()[1:], timing["seconds"].diff()[1:], atol=0.05)
+    paces = 4 * timing["step"].diff()[1:] / timing["seconds"].diff()[1:]  # of four runs together
+    assert np.allclose(timing["steps_per_second"][1:], paces, rtol=1e-6)
+
+
+def test_rows(out):
+    for name, log in logs(out).items():
+        alpha = 0.25 if "0.25" in name else 0.0
+        assert log["step"].tolist() == [40, 80, 120, 160, 200]
+        by_hand = [1.0, 1 - 0.9 * 40 / 200, 1 - 0.9 * 80 / 200, 1 - 0.9 * 120 / 200, 1 - 0.9 * 160 / 200]
+        assert log["epsilon"].tolist() == pytest.approx(by_hand)
+        learnt = log.iloc[1:]
+        losses = ["loss", "td_loss", "metric_loss"]
+        assert log.loc[0, losses].isna().all()  # nothing was learnt before
+        assert (learnt[losses] > 0).all(axis=None)
+        mixed = (1 - alpha) * learnt["td_loss"] + alpha * learnt["metric_loss"]
+        assert np.allclose(learnt["loss"], mixed, rtol=1e-5)
+        assert np.allclose(log["reduced_distance"], 0.1 * log["angle"])
+        assert log["angle"].between(0, np.pi).all()
+        assert (log["distance"] > log["reduced_distance"]).all()
+        assert np.isfinite(log[["q", "norm"]]).all(axis=None)
+    table = read_runs(out)
+    assert set(table["metric.alpha"]) == {0.0, 0.25}
+    assert table["step"].max() == 200
+
+
+def test_values_norms_and_distances_are_those_of_the_run(tmp_path):
+    """In an MDP of one state, every mean over states is the number of that state."""
+    run = small_run(seed=3, env=environment("mdp/action-reward", max_steps=5))
+    train([run], tmp_path, steps=80)
+    trained, here = load(tmp_path / "dqn-none-seed3"), np.ones(1, dtype=bool)
+    row = logs(tmp_path)["dqn-none-seed3"].iloc[-1]
+    assert row["q"] == pytest.approx(trained.values(here).max(), rel=1e-5)
+    assert row["norm"] == pytest.approx(np.linalg.norm(trained.represent(here)), rel=1e-5)
+    assert row["distance"] == pytest.approx(row["norm"] ** 2, rel=1e-5)  # a state has no angle to itself
+    assert row["angle"] == row["reduced_distance"] == 0
+
+
+def random_episodes(run, steps):
+    """Returns and lengths of the episodes that end in so many random steps, and the steps they end at: a plain loop."""
+    own = jax.random.key(run.seed)
+    state, _ = run.env.reset(jax.random.fold_in(jax.random.fold_in(own, 1), 0))
+    found, total, length = [], 0.0, 0
+
+    @jax.jit
+    def move(state, time):
+        _, choice, chance = jax.random.split(jax.random.fold_in(jax.random.fold_in(own, 2), time), 3)
+        action = jnp.int32(jax.random.uniform(choice, (2,))[1] * run.env.spec.num_actions)
+        return run.env.step(state, action, chance)
+
+    for time in range(steps):
+        outcome = move(state, time)
+        state, total, length = outcome.state, total + float(outcome.reward), length + 1
+        if outcome.terminal or outcome.timeout:
+            found.append((time + 1, total, length))
+            total, length = 0.0, 0
+    return found
+
+
+def test_returns_are_those_of_a_plain_loop(tmp_path):
+    """Rewards of −1 and −100 are whole, so that sums of them are exact."""
+    env = environment("mdp/cliff-walking", max_steps=9)
+    schedule = Schedule(learning_starts=160, target_period=40, log_period=40)
+    runs = [small_run(seed=seed, env=env, schedule=schedule) for seed in (4, 5)]
+    train(runs, tmp_path, steps=152)
+    for run, log in zip(runs, logs(tmp_path).values(), strict=True):
+        assert log["step"].tolist() == [40, 80, 120, 152]  # the last row is shorter
+        episodes = random_episodes(run, 152)
+        assert len({total for _, total, _ in episodes}) > 3
+        for start, row in zip([0, 40, 80, 120], log.to_dict("records"), strict=True):
+            ended = [(total, length) for time, total, length in episodes if start < time <= row["step"]]
+            totals, lengths = zip(*ended, strict=True)
+            assert row["episodes"] == len(ended)
+            assert row["return"] == sum(totals) / len(totals)
+            assert (row["return_min"], row["return_max"]) == (min(totals), max(totals))
+            assert row["length"] == sum(lengths) / len(lengths)
+            assert set(row) == {"step", "epsilon", "episodes", "return", "return_min", "return_max", "length"}
+
+
+def test_logs_can_be_read_and_returns_are_reported_while_training(out, tmp_path):
+    reports = []
+
+    def report(progress):
+        rows = logs(tmp_path)[NAMES[0]]
+        reports.append((progress.step, progress.steps, 0 if rows.empty else rows["step"].iloc[-1]))
+        if len(rows):
+            newest = [log["return"].dropna() for log in logs(tmp_path).values()]
+            expected = [returns.iloc[-1] if len(returns) else np.nan for returns in newest]
+            np.testing.assert_array_equal(progress.returns, expected)
+
+    train(RUNS, tmp_path, steps=200, report=report)
+    assert reports == [(step, 200, step) for step in (0, 40, 80, 120, 160, 200)]
+    assert left(tmp_path) == left(out)  # and looking changes nothing
+
+
+def test_the_next_chunk_is_on_its_way_before_the_last_is_read(tmp_path, monkeypatch):
+    events, given = [], []
+    play, added = Simulated.play, module.added
+
+    def played(self, state, time, length, learns):
+        events.append(f"play {time}")
+        given.extend(jax.tree.leaves(state))
+        return play(self, state, time, length, learns)
+
+    monkeypatch.setattr(Simulated, "play", played)
+    monkeypatch.setattr(module, "added", lambda sums, tally: events.append("read") or added(sums, tally))
+    train(RUNS, tmp_path, steps=160)
+    assert events == ["play 0", "play 40", "read", "play 80", "read", "play 120", "read", "read"]
+    assert all(leaf.is_deleted() for leaf in given)  # the state is given away, not copied
+
+
+def test_a_run_that_is_not_finite_is_frozen_and_the_others_go_on(tmp_path):
+    """Adam's first step has the length of the rate; with one of 1e30 the second loss is infinite, at step 48."""
+    rates = {"bad": (0.01, 0.02, 0.03, 1e30), "good": (0.01, 0.02, 0.03, 0.04), "without": (0.01, 0.02, 0.03)}
+    found, reports = {}, []
+    for name, given in rates.items():
+        runs = [small_run(small_agent(learning_rate=rate), MICo(alpha=0.25), seed=7) for rate in given]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train(runs, tmp_path / name, steps=200, report=reports.append)
+        frozen = "dqn-mico-learning-rate1e+30-seed7: not finite at step 48; it stays as it was before"
+        assert [str(one.message) for one in caught] == ([frozen] if name == "bad" else [])
+        assert np.isnan(reports[-1].returns).tolist() == [rate > 1 for rate in given]
+        found[name] = logs(tmp_path / name)
+    *others, frozen = found["bad"]
+    for name in others:
+        assert found["bad"][name].equals(found["good"][name])
+        np.testing.assert_allclose(found["bad"][name], found["without"][name], rtol=1e-4)
+    last = found["bad"][frozen]
+    assert last["step"].tolist() == [40, 80]
+    assert last["not_finite_at"].tolist()[1:] == [48]
+    leaves = jax.tree.leaves(load(tmp_path / "bad" / frozen).params)  # as they were after the first update
+    assert max(np.abs(leaf).max() for leaf in leaves) == pytest.approx(1e30, rel=0.01)
+
+
+def board(folder):
+    """What TensorBoard shows: a session that starts at a step takes the place of what was there from it on."""
+    protocol = pytest.importorskip("tensorboardX.proto.event_pb2")
+    found = []
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        while data:
+            size = int.from_bytes(data[:8], "little")
+            event = protocol.Event.FromString(data[12 : 12 + size])
+            if event.HasField("session_log"):
+                found = [one for one in found if one[0] < event.step]
+            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
+            data = data[size + 16 :]
+    return found
+
+
+def test_tensorboard_has_each_row_once(tmp_path):
+    pytest.importorskip("tensorboardX")
+    for steps, at in ((80, 1000), (160, 120), (160, 1000)):  # an end, a crash that leaves a row too many, and the rest
+        with contextlib.suppress(Crash):
+            train(RUNS, tmp_path, steps=steps, tensorboard=True, resume=True, report=crashing(at))
+    for name, log in logs(tmp_path).items():
+        assert log["step"].tolist() == [40, 80, 120, 160]
+        rows = [
+            (row["step"], key, pytest.approx(value, rel=1e-6))
+            for row in log.to_dict("records")
+            for key, value in row.items()
+            if key != "step" and not np.isnan(value)
+        ]
+        assert sorted(board(tmp_path / name / "tensorboard")) == sorted(rows, key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_at_the_end_of_a_chunk_and_saves(out, tmp_path, number):
+    before = signal.getsignal(number)
+
+    def report(progress):
+        if progress.step == 40:
+            os.kill(os.getpid(), number)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 80 of 200, which is saved: --resume goes on"):
+        train(RUNS, tmp_path, steps=200, report=report)  # at 40 is read what was played before 80
+    assert signal.getsignal(number) is before
+    assert Checkpoints(tmp_path / "checkpoints").latest() == 80
+    assert all((tmp_path / name / "params" / "80.eqx").is_file() for name in NAMES)
+    train(RUNS, tmp_path, steps=200, resume=True)
+    assert left(tmp_path) == left(out)
+
+
+def test_a_signal_before_the_first_step_saves_too(out, tmp_path):
+    def report(progress):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    for _ in range(2):  # the second one finds the first one's checkpoint, and has nothing to add
+        with pytest.raises(KeyboardInterrupt, match="stopped at step 0 of 200"):
+            train(RUNS, tmp_path, steps=200, resume=True, report=report)
+        assert Checkpoints(tmp_path / "checkpoints").latest() == 0
+    train(RUNS, tmp_path, steps=200, resume=True)
+    assert left(tmp_path) == left(out)
+
+
+def test_a_second_signal_stops_at_once(out, tmp_path):
+    def report(progress):
+        if progress.step == 80:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped at once: --resume goes on from the last checkpoint"):
+        train(RUNS, tmp_path, steps=200, report=report)
+    assert Checkpoints(tmp_path / "checkpoints").latest() is None
+    train(RUNS, tmp_path, steps=200, resume=True)
+    assert left(tmp_path) == left(out)
+
+
+def test_outside_the_main_thread_there_are_no_signals_to_wait_for(out, tmp_path):
+    thread = threading.Thread(target=train, args=(RUNS, tmp_path), kwargs={"steps": 200})
+    thread.start()
+    thread.join()
+    assert left(tmp_path) == left(out)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"steps": 6}, r"steps must be a multiple of update_period 4 in \[1, 2³¹\), but is 6"),
+        ({"steps": 0}, "steps must be .* but is 0"),
+        ({"steps": 2**31}, "steps must be .* but is 2147483648"),
+        ({"checkpoint_seconds": -1.0}, r"checkpoint_seconds must not be negative, but is -1\.0"),
+        ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds must not be negative, but is nan"),
+        ({"runs": []}, "runs must hold one run at least, but is empty"),
+        ({"runs": [RUNS[0], RUNS[0]]}, "runs of a fleet must differ, but there are several of dqn-mico-seed0"),
+        ({"runs": [small_run(seed=0, network=Network("minatar"))]}, "encoder 'minatar' needs images"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, given, message):
+    with pytest.raises(ValueError, match=message):
+        train(**({"runs": RUNS, "out": tmp_path / "new", "steps": 200} | given))
+    assert not (tmp_path / "new").exists()
+
+
+def test_folders_that_hold_something_are_refused_and_stay_as_they_are(out, tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    for resume in (False, True):
+        with pytest.raises(ValueError, match=r"is not empty and holds no runs: thesis\.tex"):
+            train(RUNS, tmp_path, steps=200, resume=resume)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(ValueError, match="holds runs already: --resume goes on with them"):
+        train(RUNS, out, steps=200)
+
+
+def test_two_processes_cannot_write_one_folder(tmp_path):
+    hold = (
+        "import sys, pathlib; from mico.deep.lock import exclusive\n"
+        "with exclusive(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", hold, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(ValueError, match=f"is being written by process {other.pid}"):
+            train(RUNS, tmp_path, steps=200)
+        other.stdin.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]

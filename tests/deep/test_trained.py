@@ -1,0 +1,215 @@
+"""A trained run in Python, against products of its weights written out."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from mico.deep import Trained, learner, load
+from mico.deep.envs import environment
+from mico.deep.metric_losses import KSMe, MICo
+from mico.deep.networks import Network
+from mico.deep.outputs import Outputs
+from mico.deep.parameters import save_parameters
+from mico.deep.replay import Replay
+from mico.deep.settings import run_names
+from mico.deep.types import Spec
+from mico.results.folders import writable
+from small_runs import small_run
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+METRIC = MICo(alpha=0.25, beta=0.5)
+RUNS = [small_run(metric=METRIC, seed=seed) for seed in (3, 4)]
+STATES = np.eye(17, dtype=bool)  # of the frozen lake and its sink, as it shows them
+
+
+def params_of(run):
+    return learner.fresh_params(run, run.env.spec)
+
+
+def trained(run):
+    return Trained(run, 0, params_of(run))
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """What two runs leave at step 40, with the parameters that they began with."""
+    folder = tmp_path_factory.mktemp("out")
+    outputs = Outputs(folder, dict(zip(run_names(RUNS), RUNS)), 40, resume=False)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *map(params_of, RUNS))
+    save_parameters(outputs.folders, 40, stacked)
+    return folder
+
+
+def represented(params):
+    """φ of every state: a row of the table, and the bias."""
+    (table,) = params.encoder.layers
+    return np.asarray(table.weight.T + table.bias)
+
+
+def values(params):
+    hidden, output = params.head.hidden, params.head.output
+    between = np.maximum(represented(params) @ hidden.weight.T + hidden.bias, 0)
+    return np.asarray(between @ output.weight.T + output.bias)
+
+
+def mico_distances(phi, beta):
+    """½(‖x‖² + ‖y‖²) + β·θ, pair by pair."""
+    found = np.zeros((len(phi), len(phi)))
+    for i, x in enumerate(phi.astype(float)):
+        for j, y in enumerate(phi.astype(float)):
+            cosine = np.clip(x @ y / np.linalg.norm(x) / np.linalg.norm(y), -1, 1)
+            found[i, j] = (x @ x + y @ y) / 2 + beta * np.arccos(cosine)
+    return found
+
+
+def test_what_is_loaded_is_what_was_saved(out):
+    for run, seed in zip(RUNS, (3, 4)):
+        found = load(str(out / f"dqn-mico-seed{seed}"))
+        assert found.step == 40
+        assert jax.tree.structure(found.params) == jax.tree.structure(params_of(run))
+        for leaf, expected in zip(jax.tree.leaves(found.params), jax.tree.leaves(params_of(run)), strict=True):
+            np.testing.assert_array_equal(leaf, expected)
+        assert (found.settings.seed, found.settings.metric.beta) == (seed, 0.5)
+        np.testing.assert_allclose(found.values(STATES), values(params_of(run)), rtol=1e-5, atol=1e-6)
+
+
+def test_values_actions_and_representations_of_one_state_and_of_many():
+    run = trained(RUNS[0])
+    expected = values(run.params)
+    np.testing.assert_allclose(run.values(STATES), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run.values(STATES[5]), expected[5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(run.act(STATES), expected.argmax(axis=1))
+    assert run.act(STATES[5]) == expected[5].argmax()
+    assert type(run.act(STATES[5])) is int
+    np.testing.assert_allclose(run.represent(STATES), represented(run.params), rtol=1e-6)
+    np.testing.assert_allclose(run.represent(jax.numpy.asarray(STATES[5])), represented(run.params)[5], rtol=1e-6)
+    np.testing.assert_allclose(run.values(STATES[:1]), expected[:1], rtol=1e-5, atol=1e-6)  # of one, and yet a batch
+    np.testing.assert_array_equal(run.values(STATES.astype(float)), run.values(STATES))
+
+
+def test_distances_of_every_pair():
+    run = trained(RUNS[0])
+    expected = mico_distances(represented(run.params), 0.5)
+    np.testing.assert_allclose(run.distance(STATES, STATES), expected, atol=2e-3)  # rounding turns into angles
+    np.testing.assert_allclose(run.distance(STATES[:3], STATES[2:7]), expected[:3, 2:7], atol=2e-3)
+    np.testing.assert_allclose(run.distance(STATES[1], STATES), expected[1], atol=2e-3)
+    np.testing.assert_allclose(run.distance(STATES, STATES[1]), expected[:, 1], atol=2e-3)
+    assert run.distance(STATES[1], STATES[2]) == pytest.approx(expected[1, 2], abs=2e-3)
+    assert type(run.distance(STATES[1], STATES[2])) is float
+
+
+def test_distances_are_those_of_the_runs_metric_loss():
+    """KSMe learns products; a run without a metric loss is measured by MICo's distance with its β of 0.1."""
+    kernel = trained(replace(RUNS[0], metric=KSMe()))
+    phi = represented(kernel.params)
+    np.testing.assert_allclose(kernel.distance(STATES, STATES), phi @ phi.T, rtol=1e-4, atol=1e-5)
+    plain = trained(replace(RUNS[0], metric=None))
+    np.testing.assert_allclose(
+        plain.distance(STATES, STATES), mico_distances(represented(plain.params), 0.1), atol=1e-3
+    )
+
+
+def test_sampled_fractions_are_the_same_in_every_call():
+    run = trained(small_run("iqn", seed=3))
+    np.testing.assert_array_equal(run.values(STATES), run.values(STATES))
+    np.testing.assert_allclose(run.values(STATES[4]), run.values(STATES)[4], rtol=1e-5)
+    other = Trained(replace(run.settings, seed=4), 0, run.params)
+    assert not np.array_equal(other.values(STATES), run.values(STATES))
+
+
+def test_observations_of_other_shapes_are_refused():
+    run = trained(RUNS[0])
+    for wrong, shape in ((np.zeros(16), "16"), (np.zeros((2, 2, 17)), "2, 2, 17"), (np.array(1.0), "")):
+        message = rf"observation must have shape \[17\], or be a batch of such, not \[{shape}\]"
+        for ask in (run.values, run.act, run.represent, lambda wrong: run.distance(STATES, wrong)):
+            with pytest.raises(ValueError, match=message):
+                ask(wrong)
+
+
+def test_frames_are_stacked_by_whoever_asks():
+    run = trained(replace(RUNS[0], replay=Replay(capacity=200, batch_size=8, stack=2)))
+    assert run.represent(np.zeros(34, dtype=bool)).shape == (8,)
+    with pytest.raises(ValueError, match=r"shape \[34\]"):
+        run.act(STATES[0])
+
+
+def test_bytes_stay_bytes():
+    """The networks divide bytes by 255: numbers that may have been divided already are refused."""
+    env = environment("gym/CartPole-v1")
+    object.__setattr__(env, "shown", Spec((4,), "uint8", 2))
+    run = trained(replace(RUNS[0], env=env, network=Network("mlp", width=8, hidden=8)))
+    light = np.array([0, 51, 102, 255])
+    np.testing.assert_array_equal(run.represent(light), run.represent(light.astype(np.uint8)))
+    first = run.params.encoder.layers[0]
+    second = run.params.encoder.layers[1]
+    by_hand = np.maximum(second.weight @ np.maximum(first.weight @ (light / 255), 0), 0)
+    np.testing.assert_allclose(run.represent(light), by_hand, rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="observation must hold bytes, as the environment shows them, not float64"):
+        run.represent(light / 255)
+
+
+def test_folders_that_are_no_run(out, tmp_path):
+    with pytest.raises(ValueError, match=r"none is no run: it has no config\.json$"):
+        load(tmp_path / "none")
+    with pytest.raises(ValueError, match=r"is no run: .*; the runs in it are dqn-mico-seed3, dqn-mico-seed4"):
+        load(out)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: JSONDecodeError"):
+        load(tmp_path)
+    for other in ("{}", "[]"):
+        (tmp_path / "config.json").write_text(other)
+        with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run"):
+            load(tmp_path)
+
+
+def test_a_run_without_parameters_says_so(out, tmp_path):
+    (tmp_path / "config.json").write_bytes((out / "dqn-mico-seed3" / "config.json").read_bytes())
+    with pytest.raises(ValueError, match="holds no parameters yet: they come with the first checkpoint"):
+        load(tmp_path)
+
+
+def test_parameters_that_are_replaced_meanwhile_are_looked_for_again(tmp_path, monkeypatch):
+    run, read = RUNS[0], Path.read_bytes
+    Outputs(tmp_path, {"it": run}, 40, resume=False)
+    later = jax.tree.map(lambda leaf: leaf + 1, params_of(run))
+
+    def save(step, params):
+        save_parameters([tmp_path / "it"], step, jax.tree.map(lambda leaf: leaf[None], params))
+
+    def replaced(path):
+        if path.name == "8.eqx":
+            save(12, later)
+        return read(path)
+
+    save(8, params_of(run))
+    (tmp_path / "it" / "params" / ".4.eqx.tmp").write_text("of a process that was killed")
+    monkeypatch.setattr(Path, "read_bytes", replaced)
+    found = load(tmp_path / "it")
+    assert found.step == 12
+    np.testing.assert_array_equal(found.params.head.output.bias, later.head.output.bias)
+    assert [path.name for path in (tmp_path / "it" / "params").iterdir()] == ["12.eqx"]
+
+
+def test_the_package_brings_agents_and_environments_only_when_they_are_asked_for():
+    code = "import sys, mico.deep; assert 'gymnax' not in sys.modules and 'mico.deep.trained' not in sys.modules"
+    code += "; from mico.deep import load, Trained; assert 'mico.deep.trained' in sys.modules"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+
+
+def test_a_map_from_a_file_is_read_again(tmp_path):
+    path = tmp_path / "map.txt"
+    path.write_text("#####\n#  G#\n#####\n")
+    run = small_run(seed=1, env=environment("mdp/map", path=path, slip=0.25, max_steps=7))
+    outputs = Outputs(writable(tmp_path / "out"), {"it": run}, 40, resume=False)
+    save_parameters(outputs.folders, 4, jax.tree.map(lambda leaf: leaf[None], params_of(run)))
+    found = load(tmp_path / "out" / "it").settings.env
+    assert found.settings() == run.env.settings()
+    assert json.loads((tmp_path / "out" / "it" / "config.json").read_bytes())["settings"]["env"]["path"] == str(path)
+    np.testing.assert_array_equal(found.table.next_state, run.env.table.next_state)
