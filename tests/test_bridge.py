@@ -8,10 +8,17 @@ import numpy as np
 import optax
 import pytest
 
+from mico.deep import load
+from mico.deep.agents import DQN
+from mico.deep.envs import environment
 from mico.deep.metric_losses.mico import distances
+from mico.deep.networks import Network
+from mico.deep.replay import Replay
+from mico.deep.settings import Run, Schedule
+from mico.deep.train import train
 from mico.experiments import learnt_metric
 from mico.experiments.learnt_metric import GARNET, LOSSES, SQUARED, Config
-from mico.tabular import MDP, MDPS, Problem, distance, garnet, problem
+from mico.tabular import MDP, MDPS, Problem, distance, garnet, optimal_value, problem
 
 KINDS = ("two states", "one state")
 
@@ -127,3 +134,16 @@ def test_terminals_lead_to_a_sink(tmp_path_factory):
     for kept, bare in zip(agreement(frame, "absorbing"), agreement(frame, "bootstrap"), strict=True):
         assert kept["lowest"] > 0.95
         assert kept["error"] < 0.1 < bare["error"]
+
+
+@pytest.mark.slow
+def test_dqn_without_a_metric_learns_the_optimal_values(tmp_path):
+    env = environment("mdp/mirrored-rooms", discount=0.9)
+    schedule = Schedule(target_period=200, epsilon=1.0, epsilon_decay=0)
+    network, memory = Network("table", width=32, hidden=32), Replay(capacity=20_000)
+    run = Run(DQN(discount=0.9, learning_rate=1e-3), None, env, network, memory, schedule, 0)
+    train([run], tmp_path / "runs", steps=60_000)
+    states = np.asarray(env.table.starts)
+    seen = np.eye(env.problem.mdp.num_states, dtype=bool)[states]
+    found = load(tmp_path / "runs" / "dqn-none-seed0").values(seen).max(axis=-1)
+    assert found == pytest.approx(optimal_value(env.problem.mdp)[states], abs=0.01)  # one step more or less is 0.06

@@ -14,12 +14,13 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 SHELL = "".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL))
-COMMANDS = sorted({*re.findall(r"`(mico [^`]+)`", README), *re.findall(r"^(mico .*)$", SHELL, re.MULTILINE)})
+IN_ORDER = re.findall(r"^(mico .*)$", SHELL, re.MULTILINE)
+INLINE = sorted(set(re.findall(r"`(mico [^`]+)`", README)))
 
 
 def test_it_shows_python_and_commands():
     assert PYTHON
-    assert {command.split()[1] for command in COMMANDS} >= {"list", "metric"}
+    assert {command.split()[1] for command in IN_ORDER} >= {"list", "metric", "train", "evaluate"}
 
 
 @pytest.mark.parametrize(
@@ -30,16 +31,26 @@ def test_its_python_runs(code, says, capsys):
     assert re.search(says, capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_its_commands_run(command, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    arguments = shlex.split(command)[1:]
+def run(command, capsys):
+    arguments = shlex.split(re.sub(r"--steps \d+", "--steps 1000", command))[1:]
     if "--help" in arguments:
         with pytest.raises(SystemExit, match=r"^0$"):
             cli.main(arguments)
     else:
         cli.main(arguments)
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", INLINE)
+def test_its_commands_run(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(command, capsys)
+
+
+def test_its_commands_run_in_order(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for command in IN_ORDER:
+        run(command, capsys)
 
 
 def test_its_targets_are_in_the_makefile():

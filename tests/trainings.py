@@ -59,7 +59,7 @@ def mico(*arguments, cache, quick=True):
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def ended(process, timeout=120):
+def ended(process, timeout=300):
     """Its exit code, and what it printed."""
     try:
         out, err = process.communicate(timeout=timeout)

@@ -27,7 +27,7 @@ def test_demo(out, capsys, time):
     assert {path.name for path in out.iterdir()} == {
         *figures, "metrics.csv", "correlations.csv", "summary.csv", "runs"
     }  # fmt: skip
-    for name in (*METRICS, "minatar/breakout", "garnet", "released-beside-td"):
+    for name in (*METRICS, "minatar/breakout", "garnet", "released-with-td"):
         assert f" {name}" in printed
     assert str(out) in printed.splitlines()[-1]
     assert (out / "runs" / "mine" / "notes.txt").read_text() == "keep"
@@ -51,5 +51,5 @@ def test_the_runs_are_there_to_be_loaded(out):
     assert sorted(found) == [f"dqn-mico-alpha{alpha}-seed{seed}" for alpha in (0.0, 0.01) for seed in (0, 1)]
     assert {run.step for run in found.values()} == {800}
     assert {path.parent.name for path in run_folders(out / "runs" / "learnt-metric")} == {
-        "released", "released-beside-td"
+        "released", "released-with-td"
     }  # fmt: skip

@@ -70,16 +70,17 @@ def test_each_episode_counts_once_however_short():
 
 
 def test_epsilon_is_the_share_of_random_actions():
-    """From s2 an action is worth 0.5 with chance 1 − ε/2."""
-    run = always(0, five_state(start=1))
+    """One half of them is right, so that p = 1 − ε/2 are, and the states are worth p(0.2 + p/2), p/2, p(0.2 + p), p."""
+    run = always(0, five_state())
     for epsilon in (0.0, 0.5, 1.0):
-        returns = evaluate(run, episodes=4000, seed=2, epsilon=epsilon)
-        assert abs(returns.mean() - 0.5 * (1 - epsilon / 2)) < 5 * 0.25 / 4000**0.5
+        returns = evaluate(run, episodes=2000, seed=2, epsilon=epsilon)
+        p = 1 - epsilon / 2
+        assert abs(returns.mean() - (p * (0.2 + p / 2) + p / 2 + p * (0.2 + p) + p) / 4) < 5 * returns.std() / 2000**0.5
 
 
 def test_the_seed_decides_everything():
     run = always(0, five_state())
-    first, again, other = (evaluate(run, episodes=50, seed=seed, epsilon=0.5) for seed in (3, 3, 4))
+    first, again, other = (evaluate(run, episodes=2000, seed=seed, epsilon=0.5) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 

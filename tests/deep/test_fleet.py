@@ -17,6 +17,7 @@ from mico.deep.replay import Replay
 from mico.deep.settings import Schedule
 from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, trained
 
+pytestmark = pytest.mark.usefixtures("light")
 STEPS = 480
 TIMES = np.arange(840)
 
@@ -43,14 +44,12 @@ SLOW = [pytest.param(name, "base", marks=pytest.mark.slow) for name in AGENTS if
 
 
 @pytest.mark.parametrize(("name", "base"), [*QUICK, *SLOW])
-@pytest.mark.usefixtures("light")
 def test_a_fleet_is_its_single_runs_and_no_weight_is_no_metric(name, base):
     one, other = small_run(name, MICo(alpha=0.0), seed=0), small_run(name, MICo(alpha=0.4, beta=0.5), seed=1)
     check_fleet(one, other, small_run(name, seed=0) if base == "base" else None, STEPS)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("light")
 def test_a_fleet_on_a_game_is_its_single_runs():
     parts = {"env": environment("minatar/breakout", max_steps=50), "network": Network("minatar", hidden=8)}
     one, other = (small_run(metric=MICo(alpha=alpha), seed=seed, **parts) for seed, alpha in enumerate((0.0, 0.4)))
@@ -58,7 +57,7 @@ def test_a_fleet_on_a_game_is_its_single_runs():
 
 
 @pytest.fixture(scope="module")
-def three():
+def three(light):
     """840 steps, which is 200 updates, in float32, of runs of which the last does not learn."""
     agents = [small_agent(learning_rate=rate, adam_epsilon=0.01) for rate in (0.001, 0.001, 0.0)]
     replay = Replay(capacity=1_000, batch_size=8)

@@ -15,6 +15,7 @@ from mico.deep.types import Spec
 from mico.tabular import MDP
 from small_runs import assert_close, by_run, of_run, small_agent, small_run, trained
 
+pytestmark = pytest.mark.usefixtures("light")
 STEPS, LIMIT = 120, 15
 
 
@@ -132,7 +133,6 @@ def corridor():
     return Tabular(MDP(np.stack([stay, on], axis=1), reward, 0.9), max_steps=7, start=0)
 
 
-@pytest.mark.usefixtures("light")
 def test_inside_and_outside_jax_training_is_the_same():
     """Nothing is left to chance in this environment, so all that is random is the agent's."""
     agent = small_agent("dqn", horizon=2)

@@ -18,7 +18,7 @@ from mico.deep.types import FirstStep, Sink, Spec, Step, Views
 from small_runs import small_agent, small_run
 
 pytestmark = pytest.mark.usefixtures("light")
-STATES, STEPS, TIME = 17, 24, 24
+STATES, STEPS, TIME = 17, 28, 24
 STREAMS = {"learn": 3, "look": 4}  # of a run's randomness
 LAKE = Spec((STATES,), "bool", 4)
 SCHEDULE = Schedule(learning_starts=20, update_period=4, target_period=40, log_period=40)
@@ -30,9 +30,9 @@ def doubles():
         yield
 
 
-def experience(seed):
+def experience():
     """Steps through the states, some of which end an episode."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     frames = np.eye(STATES, dtype=bool)[rng.integers(STATES - 1, size=STEPS + 1)]
     end = rng.integers(6, size=STEPS)
     action, reward = rng.integers(4, size=STEPS, dtype=np.int32), rng.normal(size=STEPS)
@@ -43,21 +43,26 @@ def experience(seed):
 def replaying(sampling, horizon):
     """A replay and its functions, compiled once for all that use them."""
     replay, window = Replay(capacity=60, batch_size=8, sampling=sampling), Window(horizon, 0.9)
-    add = jax.jit(lambda steps: replay.add(replay.init(LAKE), steps, jnp.int32(0), window))
-    return replay, add, jax.jit(lambda memory, time, key: replay.sample(memory, time, window, key)[0])
+    add = jax.jit(lambda memory, steps, time: replay.add(memory, steps, time, window))
+    return replay, add, jax.jit(lambda memory, time, key: replay.sample(memory, time, window, key))
+
+
+def extended(run, memory, start, stop):
+    """With the experience from one time to another."""
+    steps = jax.tree.map(lambda rows: rows[start:stop], experience())
+    return replaying(run.replay.sampling, run.agent.horizon)[1](memory, steps, jnp.int32(start))
 
 
 def learnt(metric=None, *, sampling="uniform", horizon=1, **fields):
     """A run that has seen something, and whose networks differ and have no bias at 0."""
-    replay, add, _ = replaying(sampling, horizon)
+    replay, _, _ = replaying(sampling, horizon)
     agent = small_agent(learning_rate=0.1, adam_epsilon=1e-3, horizon=horizon, **fields)
     run = small_run(agent, metric, replay=replay, schedule=SCHEDULE, seed=5)
     blank = learner.start(run, LAKE, None, jnp.zeros(STATES, bool))
     rng = np.random.default_rng(0)
     noisy = lambda tree: jax.tree.map(lambda x: x + 0.3 * rng.normal(size=x.shape), tree)  # noqa: E731
-    memory = add(experience(0))
-    losses = jnp.asarray(rng.uniform(0.01, 9, size=STEPS - 1))
-    memory = replay.reprioritise(memory, jnp.arange(STEPS - 1, dtype=jnp.int32), losses)
+    losses, ids = jnp.asarray(rng.uniform(0.01, 9, size=TIME - 1)), jnp.arange(TIME - 1, dtype=jnp.int32)
+    memory = replay.reprioritise(extended(run, replay.init(LAKE), 0, TIME), ids, losses)
     return run, blank._replace(params=noisy(blank.params), target=noisy(blank.target), memory=memory)
 
 
@@ -66,7 +71,7 @@ def stream(run, name, time=TIME):
 
 
 def batch_of(run, state, time=TIME, key=None):
-    """What the update draws that is due then."""
+    """What the update draws that is due then, and the numbers of its steps."""
     key = jax.random.split(stream(run, "learn", time), 3)[0] if key is None else key
     return jax.device_get(replaying(run.replay.sampling, run.agent.horizon)[2](state.memory, jnp.int32(time), key))
 
@@ -110,11 +115,17 @@ def naive_metric(run, params, target, batch):
 def naive_objective(run, params, target, batch):
     weight = batch.weight if run.agent.importance == "weighted" else 1.0
     td = (weight * naive_td(params, target, batch)).mean()
-    return (
-        td
-        if run.metric is None
-        else (1 - run.metric.alpha) * td + run.metric.alpha * naive_metric(run, params, target, batch)
-    )
+    if run.metric is None:
+        return td
+    return (1 - run.metric.alpha) * td + run.metric.alpha * naive_metric(run, params, target, batch)
+
+
+def naive_priorities(run, params, target, batch):
+    """Roots of the combined losses; what the metric loss is of all goes to each."""
+    weight = batch.weight if run.agent.importance == "weighted" else 1.0
+    td = naive_td(params, target, batch)
+    alpha, metric = (0.0, 0.0) if run.metric is None else (run.metric.alpha, naive_metric(run, params, target, batch))
+    return np.sqrt((1 - alpha) * weight * td + alpha * metric + 1e-10)
 
 
 def slopes(run, params, target, batch, picks, width=1e-6):
@@ -150,34 +161,36 @@ CASES = {
 def test_two_updates_against_numpy(case):
     metric, fields = CASES[case]
     run, state = learnt(metric, **fields)
-    update = jax.jit(learner.update)
     rng = np.random.default_rng(2)
     sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
     picks = [(leaf, int(rng.integers(size))) for leaf, size in enumerate(sizes) for _ in range(3)]
-    mean, square = np.zeros(len(picks)), np.zeros(len(picks))
+    update, mean, square = jax.jit(learner.update), 0.0, 0.0
     for count, time in enumerate((TIME, TIME + 4), start=1):
-        batch = batch_of(run, state, time)
-        objective = naive_objective(run, state.params, state.target, batch)
-        slope = slopes(run, state.params, state.target, batch, picks)
+        batch, ids = batch_of(run, state, time)
+        before = run, state.params, state.target, batch
+        slope = slopes(*before, picks)
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         step = 0.1 * (mean / (1 - 0.9**count)) / (np.sqrt(square / (1 - 0.999**count)) + 1e-3)
-        expected = picked(state.params, picks) - step
         after, losses = update(run, state, jnp.int32(time))
         assert bool(losses.updated)
-        np.testing.assert_allclose(losses.loss, objective, rtol=1e-8)
-        np.testing.assert_allclose(losses.td_loss, naive_td(state.params, state.target, batch).mean(), rtol=1e-8)
-        of_metric = 0.0 if metric is None else naive_metric(run, state.params, state.target, batch)
-        np.testing.assert_allclose(losses.metric_loss, of_metric, rtol=1e-8)
-        np.testing.assert_allclose(picked(after.params, picks), expected, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(losses.loss, naive_objective(*before), rtol=1e-8)
+        np.testing.assert_allclose(losses.td_loss, naive_td(*before[1:]).mean(), rtol=1e-8)
+        np.testing.assert_allclose(losses.metric_loss, 0.0 if metric is None else naive_metric(*before), rtol=1e-8)
+        np.testing.assert_allclose(
+            picked(after.params, picks), picked(state.params, picks) - step, rtol=1e-4, atol=1e-6
+        )
         assert np.abs(step).max() > 0.01
-        state = after
+        if run.replay.sampling == "prioritised":
+            held = np.asarray(after.memory.priorities.leaves).ravel()[ids]
+            np.testing.assert_allclose(held, naive_priorities(*before), rtol=1e-8)
+        state = after._replace(memory=extended(run, after.memory, TIME, TIME + 4))
     assert int(state.bad_step) == -1
 
 
 def test_the_batches_that_are_checked_have_what_they_are_to_show():
     """Ends of both kinds, windows cut short, and weights that differ."""
     run, state = learnt(horizon=3, sampling="prioritised")
-    batch = batch_of(run, state)
+    batch, _ = batch_of(run, state)
     assert batch.terminal.any()
     assert not batch.terminal.all()
     assert (batch.first.terminal != batch.terminal).any()
@@ -190,7 +203,7 @@ def test_readings_differ_on_these_batches(case):
     """So that the updates above tell whether the views that a reading needs have reached its loss."""
     metric, fields = CASES[case]
     run, state = learnt(metric, **fields)
-    batch = batch_of(run, state)
+    batch, _ = batch_of(run, state)
     plain = replace(run, metric=MICo(alpha=metric.alpha))
     losses = [naive_metric(each, state.params, state.target, batch) for each in (run, plain)]
     assert abs(losses[0] - losses[1]) > 1e-2
@@ -221,7 +234,7 @@ def test_targets_are_copies():
 def test_what_a_look_sees_against_numpy(metric, beta):
     run, state = learnt(metric)
     key = jax.random.split(stream(run, "look"))[0]
-    batch = batch_of(run, state, key=key)
+    batch, _ = batch_of(run, state, key=key)
     phi = encode(state.params, batch.observation)
     pairs = [(x, y) for i, x in enumerate(phi) for j, y in enumerate(phi) if i != j]
     theta = np.mean([np.arccos(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1)) for x, y in pairs])

@@ -3,12 +3,15 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import warnings
+from dataclasses import replace
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,13 +21,14 @@ from mico.deep import load
 from mico.deep import train as module
 from mico.deep.checkpoints import Checkpoints
 from mico.deep.envs import environment
+from mico.deep.envs.host import episode_seed
 from mico.deep.fleet import Simulated
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.settings import Schedule, describe
 from mico.deep.train import train
 from mico.results.log import read_log, read_runs
-from small_runs import small_agent, small_run
+from small_runs import SCHEDULE, small_agent, small_run
 from trainings import Crash, crashing, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -60,6 +64,7 @@ def test_what_is_on_disk(out):
         assert config["settings"] == fleet["settings"][index]
         assert config["versions"]["jax"] == jax.__version__
         assert config["device"].startswith(jax.devices()[0].platform)
+        assert config["commit"] is None or re.fullmatch("[0-9a-f]{40}(-dirty)?", config["commit"])
         assert set(config) - {"versions", "commit", "device", "settings"} == {
             *("run", "agent", "metric", "env", "seed", "varied", "steps")
         }
@@ -128,6 +133,36 @@ def random_episodes(run, steps):
     return found
 
 
+def gym_episodes(run, steps):
+    """The same for an environment outside JAX, by Gymnasium itself."""
+    own, env = jax.random.key(run.seed), gymnasium.make(run.env.id)
+    found, total, length = [], 0.0, 0
+    env.reset(seed=episode_seed(run.seed, 0))
+    for time in range(steps):
+        choice = jax.random.split(jax.random.fold_in(jax.random.fold_in(own, 2), time), 3)[1]
+        _, reward, terminal, timeout, _ = env.step(int(jax.random.uniform(choice, (2,))[1] * 2))
+        total, length = total + reward, length + 1
+        if terminal or timeout:
+            found.append((time + 1, total, length))
+            total, length = 0.0, 0
+            env.reset(seed=episode_seed(run.seed, len(found)))
+    return found
+
+
+def assert_rows_are(episodes, log):
+    """Row by row, the episodes that ended since the row before."""
+    for start, row in zip([0, *log["step"]], log.to_dict("records")):
+        ended = [(total, length) for time, total, length in episodes if start < time <= row["step"]]
+        assert row["episodes"] == len(ended)
+        if not ended:
+            assert np.isnan([row["return"], row["return_min"], row["return_max"], row["length"]]).all()
+            continue
+        totals, lengths = zip(*ended, strict=True)
+        assert row["return"] == sum(totals) / len(totals)
+        assert (row["return_min"], row["return_max"]) == (min(totals), max(totals))
+        assert row["length"] == sum(lengths) / len(lengths)
+
+
 def test_returns_are_those_of_a_plain_loop(tmp_path):
     """Rewards of −1 and −100 are whole, so that sums of them are exact."""
     env = environment("mdp/cliff-walking", max_steps=9)
@@ -136,16 +171,22 @@ def test_returns_are_those_of_a_plain_loop(tmp_path):
     train(runs, tmp_path, steps=152)
     for run, log in zip(runs, logs(tmp_path).values(), strict=True):
         assert log["step"].tolist() == [40, 80, 120, 152]  # the last row is shorter
+        assert set(log) == {"step", "epsilon", "episodes", "return", "return_min", "return_max", "length"}
         episodes = random_episodes(run, 152)
         assert len({total for _, total, _ in episodes}) > 3
-        for start, row in zip([0, 40, 80, 120], log.to_dict("records"), strict=True):
-            ended = [(total, length) for time, total, length in episodes if start < time <= row["step"]]
-            totals, lengths = zip(*ended, strict=True)
-            assert row["episodes"] == len(ended)
-            assert row["return"] == sum(totals) / len(totals)
-            assert (row["return_min"], row["return_max"]) == (min(totals), max(totals))
-            assert row["length"] == sum(lengths) / len(lengths)
-            assert set(row) == {"step", "epsilon", "episodes", "return", "return_min", "return_max", "length"}
+        assert_rows_are(episodes, log)
+
+
+def test_returns_outside_jax_are_those_of_a_plain_loop(tmp_path):
+    schedule = replace(SCHEDULE, learning_starts=120)
+    parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8), "schedule": schedule}
+    runs = [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (4, 5)]
+    train(runs, tmp_path, steps=160)
+    for run, log in zip(runs, logs(tmp_path).values(), strict=True):
+        assert_rows_are(gym_episodes(run, 120), log.iloc[:3])
+        last = log.iloc[3]
+        assert last["td_loss"] > 0
+        assert last["loss"] == pytest.approx(0.75 * last["td_loss"] + 0.25 * last["metric_loss"], rel=1e-5)
 
 
 def test_logs_can_be_read_and_returns_are_reported_while_training(out, tmp_path):

@@ -41,7 +41,7 @@ def test_the_figure_has_a_panel_for_each_loss(frame):
     two, one, diagonal = figure.axes[1].lines
     assert two.get_label() == "two states, r = 1.00"
     assert one.get_label() == "one state, r = 1.00"
-    assert sorted(two.get_xdata()) == sorted(two.get_ydata()) == sorted([1, 1, 2, 2, 4, 4] * 2)
+    assert sorted(two.get_xdata()) == sorted(two.get_ydata()) == [1, 1, 2, 2, 4, 4]
     assert sorted(one.get_xdata()) == [0, 0, 3, 3, 6, 6]
     assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 6]
 

@@ -54,7 +54,7 @@ class Line(NamedTuple):
     high: float
 
 
-_RELEASED = {name: learnt_metric.LOSSES[name] for name in ("released", "released-beside-td")}  # one program
+_RELEASED = {name: learnt_metric.LOSSES[name] for name in ("released", "released-with-td")}  # one program
 _QUICK = Parts(
     demo.Config(problem="mirrored-rooms"),
     learning.Config(schedule=Schedule(learning_starts=200, log_period=200), seeds=(0, 1), steps=800),

@@ -70,6 +70,7 @@ def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[str, st
         ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    ax.set_xlim(left=0)
     ax.set_xlabel("steps")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)

@@ -17,10 +17,6 @@ class MIQN(AbstractImplicitAgent):
     def __check_init__(self) -> None:
         check_range(self, temperature=(1e-6, float("inf")), munchausen=(0.0, 1.0), clip=(float("-inf"), 0.0))
 
-    @property
-    def needs_target(self):
-        return True
-
     def target_quantiles(self, target, phi, transition, z_next, key):
         now, then = jax.random.split(key)
         return td.munchausen_target(

@@ -56,11 +56,6 @@ class AbstractValueAgent(eqx.Module):
     ) -> Float[Array, ""]:
         """The loss of one transition."""
 
-    @property
-    def needs_target(self) -> bool:
-        """Whether the TD loss looks at the target network's view of the state itself."""
-        return False
-
     def sample_keys(self, key: Key[Array, ""], size: int) -> Key[Array, " B"]:
         """One key for the TD loss of each sample."""
         return jax.random.split(key, size)

@@ -1,0 +1,104 @@
+"""DQN with and without the MICo loss on one environment: runs paired by seed, learning curves with intervals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from matplotlib.figure import Figure
+
+from mico.deep.agents import DQN
+from mico.deep.envs import environment
+from mico.deep.metric_losses import MICo
+from mico.deep.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.settings import Run, Schedule, run_names
+from mico.deep.train import Progress, train
+from mico.results import plots
+from mico.results.intervals import mean_interval
+from mico.results.log import read_runs
+
+BASE = "DQN"
+_END = 0.2  # the last part of training, over which final returns are means
+_ENDS = ("", "_low", "_high")  # a mean, and the ends of its interval
+
+# In a hurry: exploration ends soon and steps are large, so that learning shows within 50,000 steps.
+_AGENT = DQN(learning_rate=1e-3, adam_epsilon=3.125e-4)
+_SCHEDULE = Schedule(target_period=500, epsilon_decay=20_000, log_period=2_500)
+
+
+@dataclass(frozen=True)
+class Config:
+    """An environment, DQN's fields and schedule, the weights α of the MICo loss (0 is DQN), and how long to learn."""
+
+    env: str = "minatar/breakout"
+    agent: DQN = _AGENT
+    schedule: Schedule = _SCHEDULE
+    alphas: tuple[float, ...] = (0.0, 0.01)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    steps: int = 50_000
+
+    def __post_init__(self) -> None:
+        if 0 not in self.alphas:
+            raise ValueError(f"alphas must have a 0 among them, DQN alone, but are {self.alphas}")
+
+
+def run(config: Config, folder: Path, report: Callable[[Progress], None] = lambda progress: None) -> pd.DataFrame:
+    """The tidy log of all runs, trained as one fleet in a new folder, with their `arm`: "DQN" or "DQN + MICo …"."""
+    preset = PRESETS[FAMILY_PRESETS[config.env.partition("/")[0]]]["dqn"]
+    env = environment(config.env)
+    pairs = list(product(config.alphas, config.seeds))
+    runs = [
+        Run(config.agent, MICo(alpha=alpha), env, preset.network, preset.replay, config.schedule, seed)
+        for alpha, seed in pairs
+    ]
+    train(runs, folder, steps=config.steps, report=report)
+    arms = {name: _arm(alpha) for name, (alpha, _) in zip(run_names(runs), pairs, strict=True)}
+    frame = read_runs(folder)
+    return frame.assign(arm=frame["run"].map(arms))
+
+
+def gains(frame: pd.DataFrame) -> pd.DataFrame:
+    """What each arm returns more than DQN does with the same seed at the same step."""
+    returns = frame.loc[frame["name"] == "return", ["arm", "seed", "step", "value"]]
+    both = returns[returns["arm"] != BASE].merge(
+        returns[returns["arm"] == BASE], on=["seed", "step"], suffixes=("", "_of_dqn")
+    )
+    return both.assign(value=both["value"] - both["value_of_dqn"])[["arm", "seed", "step", "value"]]
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line for each arm: its final return (`score`), its gain over DQN, and 95% intervals of both over seeds."""
+    gain = gains(frame)
+    lines = []
+    for arm, part in frame[frame["name"] == "return"].groupby("arm", sort=False):
+        parts = {"score": part, "gain": gain[gain["arm"] == arm]}
+        numbers = {name: mean_interval(_final(rows, int(frame["step"].max()))) for name, rows in parts.items()}
+        line = {f"{name}{end}": value for name, three in numbers.items() for end, value in zip(_ENDS, three)}
+        lines.append({"arm": arm, "seeds": part["seed"].nunique()} | line)
+    return pd.DataFrame(lines)
+
+
+def plot(frame: pd.DataFrame) -> Figure:
+    """Returns of each arm while they learn, and beside them the gains, seed by seed, with 95% intervals over seeds."""
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    colour_of = plots.colours(frame["arm"].unique())
+    plots.curves(frame[frame["name"] == "return"], left, by="arm", colour_of=colour_of)
+    left.set(title=frame["env"].iloc[0], ylabel="return of an episode")
+    plots.curves(gains(frame), right, by="arm", colour_of=colour_of)
+    right.axhline(0, color="0.5", linewidth=1, zorder=0)
+    right.set(title="difference to DQN with the same seed", ylabel="difference of returns")
+    return figure
+
+
+def _arm(alpha: float) -> str:
+    return f"{BASE} + MICo, α = {alpha:g}" if alpha else BASE
+
+
+def _final(rows: pd.DataFrame, steps: int) -> Float[np.ndarray, " N"]:
+    """The mean of each seed over the last part of training."""
+    late = rows[rows["step"] > (1 - _END) * steps]
+    return late.groupby("seed")["value"].mean().to_numpy()
