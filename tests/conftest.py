@@ -45,3 +45,10 @@ def quick_compilation():
     jax.config.update("jax_disable_most_optimizations", True)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forgotten_programs():
+    """What a module's tests compiled is of no use to the next one's, and fills the memory."""
+    yield
+    jax.clear_caches()

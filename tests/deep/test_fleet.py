@@ -17,7 +17,7 @@ from mico.deep.replay import Replay
 from mico.deep.settings import Schedule
 from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, trained
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 STEPS = 480
 TIMES = np.arange(840)
 
@@ -57,7 +57,7 @@ def test_a_fleet_on_a_game_is_its_single_runs():
 
 
 @pytest.fixture(scope="module")
-def three(light):
+def three(quick_compilation):
     """840 steps, which is 200 updates, in float32, of runs of which the last does not learn."""
     agents = [small_agent(learning_rate=rate, adam_epsilon=0.01) for rate in (0.001, 0.001, 0.0)]
     replay = Replay(capacity=1_000, batch_size=8)

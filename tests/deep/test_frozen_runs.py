@@ -24,7 +24,7 @@ def same(one, other):
 
 
 @pytest.fixture(scope="module")
-def history(light):
+def history(quick_compilation):
     """Time, state and sums after each update of a fleet of two, and of a copy with rewards of run 0 that are NaN."""
     runs = [small_run(seed=seed) for seed in (0, 1)]
     engine = Simulated(runs, fleets.stack(runs))

@@ -15,12 +15,12 @@ from mico.deep.types import Spec
 from mico.tabular import MDP
 from small_runs import assert_close, by_run, of_run, small_agent, small_run, trained
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 STEPS, LIMIT = 120, 15
 
 
 @pytest.fixture(scope="module")
-def fleet(light):
+def fleet(quick_compilation):
     """Two runs that differ in seed, learning rate and α, after some episodes and twenty updates, in float64."""
     env = environment("gym/CartPole-v1", max_steps=LIMIT)
     parts = {"env": env, "network": Network("mlp", width=8, hidden=8)}

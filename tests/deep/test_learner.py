@@ -17,7 +17,7 @@ from mico.deep.settings import Schedule
 from mico.deep.types import FirstStep, Sink, Spec, Step, Views
 from small_runs import small_agent, small_run
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 STATES, STEPS, TIME = 17, 28, 24
 STREAMS = {"learn": 3, "look": 4}  # of a run's randomness
 LAKE = Spec((STATES,), "bool", 4)

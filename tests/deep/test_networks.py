@@ -9,7 +9,7 @@ import pytest
 
 from mico.deep.networks import ENCODERS, Conv, Dense, Head, Network
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
 # kernel, stride, padding, input: Nature's three layers, MinAtar's, and odd ones
 LAYERS = [

@@ -1,7 +1,5 @@
 """The training loop of a fleet: chunks of steps, and between them logs, checkpoints, progress and Ctrl-C."""
 
-import signal
-import threading
 import time as clock
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +23,7 @@ from mico.deep.outputs import Outputs, fleet_in
 from mico.deep.parameters import save_parameters
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Run, run_names
+from mico.deep.signals import stop_signals
 from mico.results.folders import writable
 from mico.results.log import summary_writer
 
@@ -74,7 +73,7 @@ def train(
     named = dict(zip(run_names(runs), runs, strict=True))
     fleet_in(out, resume=resume)
     engine = (Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated)(runs, fleet)
-    with closing(engine), _stop_signals() as stopping:
+    with closing(engine), stop_signals() as stopping:
         shape = jax.eval_shape(engine.begin)  # what cannot be made is refused before anything is written
         with (
             exclusive(writable(out)),
@@ -214,24 +213,3 @@ def _settled(checkpoints: Checkpoints) -> Iterator[Checkpoints]:
         yield checkpoints
     finally:
         checkpoints.wait()
-
-
-@contextmanager
-def _stop_signals() -> Iterator[Callable[[], bool]]:
-    """Whether there was a Ctrl-C or a request to end, which waits for the end of a chunk; a second one does not."""
-    seen: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if seen:
-            raise KeyboardInterrupt("stopped at once: --resume goes on from the last checkpoint")
-        seen.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(seen)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -15,7 +15,7 @@ from mico.deep.replay import Replay
 from mico.deep.types import Step, Views
 from small_runs import NETWORK, SMALL, small_agent, small_run
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(5)
 SIZE, ACTIONS = 6, 3
 FIELDS = [(name, field.name) for name, agent in AGENTS.items() for field in dataclasses.fields(agent)]

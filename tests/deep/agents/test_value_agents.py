@@ -12,7 +12,7 @@ from mico.deep.networks import Network
 from mico.deep.types import Views
 from small_runs import small_agent
 
-pytestmark = pytest.mark.usefixtures("light")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(3)
 SIZE, ACTIONS = 6, 3
 NETWORK = Network("table", width=SIZE, hidden=5)

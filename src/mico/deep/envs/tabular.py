@@ -94,7 +94,7 @@ class Tabular(AbstractEnv):
 
     def settings(self) -> dict[str, Any]:
         if not isinstance(self.source, str):
-            raise ValueError("a problem without a name cannot be described: give it by name or as a file")
+            raise ValueError("a problem without a name cannot be described: give it by name")
         own = {"observation": self.observation, "max_steps": self.max_steps, "start": self.start}
         return own | dict(self.options)
 
