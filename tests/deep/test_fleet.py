@@ -10,7 +10,7 @@ import pytest
 from mico.deep import learner
 from mico.deep.agents import AGENTS
 from mico.deep.envs import environment
-from mico.deep.fleet import chunk_length, stack
+from mico.deep.fleet import chunk_length, copy_targets, stack
 from mico.deep.metric_losses import MICo, SimSR
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
@@ -47,6 +47,20 @@ SLOW = [pytest.param(name, "base", marks=pytest.mark.slow) for name in AGENTS if
 def test_a_fleet_is_its_single_runs_and_no_weight_is_no_metric(name, base):
     one, other = small_run(name, MICo(alpha=0.0), seed=0), small_run(name, MICo(alpha=0.4, beta=0.5), seed=1)
     check_fleet(one, other, small_run(name, seed=0) if base == "base" else None, STEPS)
+
+
+def test_targets_are_copies_and_nothing_else_changes():
+    late = dataclasses.replace(SCHEDULE, target_period=400)
+    state, _ = trained([small_run(seed=seed, schedule=late) for seed in (0, 1)], 80, learns_from=0)
+    state = jax.tree.map(jnp.asarray, state)
+    before = jax.device_get(state)
+    after = copy_targets(state)
+    for name, old, new in zip(before._fields, before, after, strict=True):
+        kept = before.params if name == "target" else old
+        jax.tree.map(np.testing.assert_array_equal, new, kept)
+    for weight, old, new in zip(*map(jax.tree.leaves, (after.params, before.target, after.target)), strict=True):
+        assert np.abs(new - old).max() > 1e-3
+        assert new.unsafe_buffer_pointer() != weight.unsafe_buffer_pointer()
 
 
 @pytest.mark.slow

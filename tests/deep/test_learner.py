@@ -221,15 +221,6 @@ def test_nothing_is_learnt_before_there_is_a_window():
         np.testing.assert_array_equal(old, new)
 
 
-def test_targets_are_copies():
-    _, state = learnt()
-    copied = learner.copy_target(state)
-    for weight, old, new in zip(*map(jax.tree.leaves, (state.params, state.target, copied.target)), strict=True):
-        np.testing.assert_array_equal(new, weight)
-        assert np.abs(new - old).max() > 1e-3
-        assert new.unsafe_buffer_pointer() != weight.unsafe_buffer_pointer()
-
-
 @pytest.mark.parametrize(("metric", "beta"), [(MICo(beta=0.7), 0.7), (KSMe(), 0.1), (None, 0.1)])
 def test_what_a_look_sees_against_numpy(metric, beta):
     run, state = learnt(metric)

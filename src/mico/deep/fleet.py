@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from mico.deep import learner
 from mico.deep.envs import AbstractEnv
 from mico.deep.fields import flat
-from mico.deep.learner import Ended, Episode, Losses, State
+from mico.deep.learner import Ended, Episode, Losses, Params, State
 from mico.deep.settings import Run, describe
 from mico.deep.types import Step
 
@@ -119,9 +119,15 @@ def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns
     return state, tally(ended, losses)
 
 
-@partial(jax.jit, donate_argnums=0)
 def copy_targets(state: State) -> State:
-    return jax.vmap(learner.copy_target)(state)
+    """Target networks that are the online ones of now."""
+    return state._replace(target=_copied(state.params))
+
+
+@jax.jit
+def _copied(params: Params) -> Params:
+    """In memory of its own; donating the whole state here lets XLA shift its arrays about, which GPUs got wrong."""
+    return jax.tree.map(jnp.copy, params)
 
 
 @jax.jit

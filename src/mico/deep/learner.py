@@ -149,10 +149,6 @@ def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]
     return new._replace(**kept, bad_step=first_bad), Losses(sound, *losses)
 
 
-def copy_target(state: State) -> State:
-    return state._replace(target=jax.tree.map(jnp.copy, state.params))
-
-
 def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
     """How the batch looks to both networks; what nobody asks for is not computed."""
     encode = jax.vmap(lambda encoder, observation: encoder(observation), in_axes=(None, 0))

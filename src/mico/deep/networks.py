@@ -78,7 +78,6 @@ class Conv(eqx.Module):
         deep = deep.transpose(0, 2, 1, 3, 4).reshape(deep.shape[0], deep.shape[2], -1)
         shifts = range(self.kernel // self.stride)
         across = jnp.concatenate([deep[:, shift : shift + columns] for shift in shifts], axis=-1)
-        across = jax.lax.optimization_barrier(across)  # one joining inside another has been miscompiled on GPUs
         return jnp.concatenate([across[shift : shift + rows] for shift in shifts], axis=-1)
 
     def _extent(self, size: int) -> tuple[int, int]:
