@@ -61,6 +61,8 @@ def test_presets_by_environment_and_by_name(agent):
     (run,) = runs("--env", "minatar/asterix", "--agent", agent, "--preset", "atari", "--metric", "ksme")
     assert (run.agent, run.network, run.replay, run.schedule) == PRESETS["atari"][agent][:4]
     assert run.metric == METRIC_LOSSES["ksme"](alpha=PRESETS["atari"][agent].alpha)
+    (run,) = runs("--agent", agent, "--metric", "simsr")
+    assert run.metric.alpha == 0.5
 
 
 def another(hint, value):

@@ -11,7 +11,7 @@ import pytest
 from batches import naive_loss
 from mico.deep import learner
 from mico.deep.learner import Params
-from mico.deep.metric_losses import KSMe, MICo
+from mico.deep.metric_losses import AbstractPairLoss, KSMe, MICo
 from mico.deep.replay import Replay, Window
 from mico.deep.settings import Schedule
 from mico.deep.types import FirstStep, Sink, Spec, Step, Views
@@ -219,6 +219,23 @@ def test_nothing_is_learnt_before_there_is_a_window():
         jax.tree.leaves((blank.params, blank.optimiser)), jax.tree.leaves((after.params, after.optimiser))
     ):
         np.testing.assert_array_equal(old, new)
+
+
+class Kinked(AbstractPairLoss):
+    """0 of every pair, by way of a root whose slope there is not finite."""
+
+    def measures(self, x, y):
+        return jnp.sqrt(0 * x @ y.T)
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_though_the_loss_is():
+    run, state = learnt(Kinked(alpha=0.5))
+    after, losses = jax.jit(learner.update)(run, state, jnp.int32(TIME))
+    gradient = jax.grad(lambda x: Kinked().measures(x, x).sum())(jnp.ones((2, 3)))
+    assert not np.isfinite(gradient).any()
+    assert not losses.updated
+    assert int(after.bad_step) == TIME
+    jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimiser), (state.params, state.optimiser))
 
 
 @pytest.mark.parametrize(("metric", "beta"), [(MICo(beta=0.7), 0.7), (KSMe(), 0.1), (None, 0.1)])

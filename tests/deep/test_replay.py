@@ -284,7 +284,15 @@ def test_size_is_what_a_run_takes():
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("capacity", 2), ("batch_size", 0), ("stack", 0), ("stack", 257), ("sampling", "greedy"), ("next", "last")],
+    [
+        ("capacity", 2),
+        ("capacity", 2**31),
+        ("batch_size", 0),
+        ("stack", 0),
+        ("stack", 257),
+        ("sampling", "greedy"),
+        ("next", "last"),
+    ],
 )
 @pytest.mark.usefixtures("unchecked")
 def test_settings_out_of_range_are_refused(field, value):

@@ -61,7 +61,7 @@ def parse(argv: list[str]) -> tuple[Options, list[Run]]:
     preset = PRESETS[chosen.preset or FAMILY_PRESETS[chosen.env.partition("/")[0]]][chosen.agent]
     settings: dict[str, Any] = {name: getattr(preset, name) for name in ("agent", "network", "replay", "schedule")}
     if chosen.metric != "none":
-        settings["metric"] = METRIC_LOSSES[chosen.metric](alpha=preset.alpha)
+        settings["metric"] = preset.metric_loss(chosen.metric)
     flags = {name: _flags(part) for name, part in settings.items()} | {"env": _env_flags(chosen.env)}
     groups = [(name, Annotated[_group(flags[name]), tyro.conf.arg(name=name)]) for name in _PARTS if name in flags]
     every = make_dataclass("Every", [("options", Annotated[Options, tyro.conf.arg(name="")]), *groups])

@@ -6,19 +6,24 @@ from typing import Any, NamedTuple
 
 from mico.deep.agents import AGENTS, DQN, IQN, MIQN, QRDQN, Rainbow
 from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, SimSR
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
 from mico.deep.settings import Schedule
 
 
 class Preset(NamedTuple):
-    """An agent's fields and all that goes with them; `alpha` is the weight of a metric loss."""
+    """An agent's fields and all that goes with them; `alpha` is the weight of MICo, and of KSMe as released."""
 
     agent: AbstractValueAgent
     network: Network
     replay: Replay
     schedule: Schedule
     alpha: float
+
+    def metric_loss(self, name: str) -> AbstractPairLoss:
+        """By name; SimSR has a weight of its own."""
+        return SimSR() if name == "simsr" else METRIC_LOSSES[name](alpha=self.alpha)
 
 
 _ALPHAS = {"dqn": 0.01, "rainbow": 0.01, "qr-dqn": 0.5, "iqn": 0.5, "m-iqn": 0.5}

@@ -38,6 +38,8 @@ class Replay(eqx.Module):
         if self.stack > 256:  # ages are bytes
             raise ValueError(f"stack must be at most 256, but is {self.stack}")
         check_least(self, capacity=self.stack + 2)
+        if self.capacity >= 2**31:  # frames have numbers of 32 bits
+            raise ValueError(f"capacity must be below 2³¹, but is {self.capacity}")
 
     def init(self, spec: Spec) -> Memory:
         """An empty memory."""

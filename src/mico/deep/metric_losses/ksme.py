@@ -9,7 +9,7 @@ from typing import final
 from jaxtyping import Array, Float
 
 from mico.deep.metric_losses.pairing import AbstractPairLoss
-from mico.deep.metric_losses.vectors import measured, product, products
+from mico.deep.metric_losses.vectors import products
 
 
 @final
@@ -23,11 +23,8 @@ class KSMe(AbstractPairLoss):
     through the same formula, as released. Pairs, error, second argument and DQN's $\alpha$ are there those of MICo.
     """
 
-    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        return product(measured(x), measured(y))
-
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        return products(measured(x), measured(y))
+        return products(x, y)
 
     def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         return 1 - gap / 2

@@ -21,7 +21,7 @@ from jaxtyping import Array, Float
 
 from mico.deep.fields import check_range, number
 from mico.deep.metric_losses.pairing import AbstractPairLoss, Pairs
-from mico.deep.metric_losses.vectors import cosine, cosines, measured, square
+from mico.deep.metric_losses.vectors import compared
 
 __all__ = ["MICo", "Pairs", "angle", "distance", "distances"]
 
@@ -42,28 +42,24 @@ class MICo(AbstractPairLoss):
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))
 
-    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        return distance(x, y, self.beta)
-
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
 
 
 def distance(x: Float[Array, " D"], y: Float[Array, " D"], beta: float | Float[Array, ""]) -> Float[Array, ""]:
     r"""$U_\omega = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$ of two representations."""
-    one, other = measured(x), measured(y)
-    return (square(one) + square(other)) / 2 + beta * _angle(cosine(one, other))
+    return distances(x[None], y[None], beta)[0, 0]
 
 
 def distances(x: Float[Array, "B D"], y: Float[Array, "C D"], beta: float | Float[Array, ""]) -> Float[Array, "B C"]:
     """The distance of every x to every y, through one matrix product."""
-    one, other = measured(x), measured(y)
-    return (square(one)[:, None] + square(other)) / 2 + beta * _angle(cosines(one, other))
+    cosine, length, other = compared(x, y)
+    return (length[:, None] ** 2 + other**2) / 2 + beta * _angle(cosine)
 
 
 def angle(x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
     r"""$\theta = \arctan2(\sqrt{1 - c^2}, c)$ with c the cosine; 0 between two zero vectors, $\pi/2$ if one is zero."""
-    return _angle(cosine(measured(x), measured(y)))
+    return _angle(compared(x[None], y[None]).cosine)[0, 0]
 
 
 @jax.custom_jvp

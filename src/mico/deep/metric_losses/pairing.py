@@ -48,12 +48,12 @@ class AbstractPairLoss(eqx.Module):
         check_range(self, alpha=(0.0, 1.0))
 
     @abstractmethod
-    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        """What is learnt of one pair of representations."""
-
-    @abstractmethod
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """What is learnt of every x with every y."""
+
+    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
+        """What is learnt of one pair of representations."""
+        return self.measures(x[None], y[None])[0, 0]
 
     def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         """The part of the target that the rewards give."""

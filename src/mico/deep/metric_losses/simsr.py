@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from mico.deep.fields import fixed, number
 from mico.deep.metric_losses.pairing import AbstractPairLoss, Second
-from mico.deep.metric_losses.vectors import cosine, cosines, measured
+from mico.deep.metric_losses.vectors import compared
 
 
 @final
@@ -24,8 +24,5 @@ class SimSR(AbstractPairLoss):
     alpha: float = number(0.5, "weight of this loss; the TD loss has 1 − α")
     second: Second = fixed("online", "who sees the second state")
 
-    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        return 1 - cosine(measured(x), measured(y))
-
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        return 1 - cosines(measured(x), measured(y))
+        return 1 - compared(x, y).cosine
