@@ -37,24 +37,31 @@ def _compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
 
 
 def _tangent(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Compared, Compared]:
+    (x, y), (change, other_change) = primals, tangents
+    found = _compared(x, y)
+    by_x, length = _turned(x, found.length, change, y, found.other, found.cosine)
+    by_y, other = _turned(y, found.other, other_change, x, found.length, found.cosine.T)
+    return found, Compared(by_x + by_y.T, length, other)
+
+
+def _turned(
+    x: Float[Array, "B D"],
+    length: Float[Array, " B"],
+    change: Any,
+    y: Float[Array, "C D"],
+    other: Float[Array, " C"],
+    cosine: Float[Array, "B C"],
+) -> tuple[Float[Array, "B C"], Float[Array, " B"]]:
     r"""$\dot c = (\langle\dot x, \hat y\rangle - c\,\dot l)/l$ and $\dot l = \langle\hat x, \dot x\rangle$.
 
-    That is for x of length l, and likewise for y. Zero vectors have no direction, and changes of theirs count for nothing.
+    l is the length of x. Zero vectors have no direction, and changes of theirs count for nothing.
     """
-    found = _compared(*primals)
-    sides = zip(primals, tangents, (found.length, found.other), strict=True)
-    cosine, lengths = jnp.zeros_like(found.cosine), []
-    for side, (vector, change, length) in enumerate(sides):
-        if isinstance(change, SymbolicZero):
-            lengths.append(jnp.zeros_like(length))
-            continue
-        other, of_other = (primals[1], found.other) if side == 0 else (primals[0], found.length)
-        inverse = _inverse(length)
-        lengths.append((vector * inverse[:, None] * change).sum(axis=-1))
-        along = _products(change * inverse[:, None], other) * _inverse(of_other)
-        turned = along - (lengths[-1] * inverse)[:, None] * (found.cosine if side == 0 else found.cosine.T)
-        cosine += turned if side == 0 else turned.T
-    return found, Compared(cosine, *lengths)
+    if isinstance(change, SymbolicZero):
+        return jnp.zeros_like(cosine), jnp.zeros_like(length)
+    inverse = _inverse(length)
+    longer = (x * inverse[:, None] * change).sum(axis=-1)
+    along = _products(change * inverse[:, None], y) * _inverse(other)
+    return along - (longer * inverse)[:, None] * cosine, longer
 
 
 _compared.defjvp(_tangent, symbolic_zeros=True)
