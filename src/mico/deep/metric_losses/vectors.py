@@ -25,14 +25,14 @@ def compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
 
 
 def products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-    r"""$\langle x, y \rangle$ of every x with every y, in float32 at least."""
-    return _products(_wide(x), _wide(y))
+    r"""$\langle x, y \rangle$ of every x with every y; on a GPU as exact as the networks' own products."""
+    return jnp.einsum("bd,cd->bc", _wide(x), _wide(y))
 
 
 @jax.custom_jvp
 def _compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
     length, other = _length(x), _length(y)
-    cosine = _products(x, y * _inverse(other)[:, None]) * _inverse(length)[:, None]  # never out of float32's range
+    cosine = products(x, y * _inverse(other)[:, None]) * _inverse(length)[:, None]  # never out of float32's range
     return Compared(cosine + jnp.outer(length == 0, other == 0), length, other)
 
 
@@ -60,7 +60,7 @@ def _turned(
         return jnp.zeros_like(cosine), jnp.zeros_like(length)
     inverse = _inverse(length)
     longer = (x * inverse[:, None] * change).sum(axis=-1)
-    along = _products(change * inverse[:, None], y) * _inverse(other)
+    along = products(change * inverse[:, None], y) * _inverse(other)
     return along - (longer * inverse)[:, None] * cosine, longer
 
 
@@ -76,13 +76,6 @@ def _length(x: Float[Array, "B D"]) -> Float[Array, " B"]:
     plain = jnp.sqrt((x**2).sum(axis=-1))
     lifted = jnp.sqrt(((_LIFT * x) ** 2).sum(axis=-1)) / _LIFT
     return jnp.where(plain > _SHORT, plain, lifted)
-
-
-def _products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-    """In float32 or better also where a GPU's default is less."""
-    three_passes = jax.default_backend() == "gpu" and x.dtype == jnp.float32
-    precision = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three_passes else "highest"
-    return jnp.einsum("bd,cd->bc", x, y, precision=precision)
 
 
 def _wide(x: Float[Array, "B D"]) -> Float[Array, "B D"]:
