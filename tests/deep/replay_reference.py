@@ -80,9 +80,9 @@ class Reference:
         return self._observation([self.steps[j].frame for j in range(self.begins[i], i + 1)])
 
     def _led_to(self, i):
-        if self.after == "reset-frame" and self.steps[i].terminal:
-            return self._seen(i + 1)
         history = [self.steps[j].frame for j in range(self.begins[i], i + 1)]
+        if self.after == "reset-frame" and self.steps[i].terminal:  # Dopamine writes stack − 1 blank frames there
+            return self._seen(i + 1) if self.stack == 1 else self._observation([*history, np.zeros_like(history[0])])
         return self._observation([*history, self.steps[i].next_frame])
 
     def _observation(self, history):

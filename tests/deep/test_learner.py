@@ -124,6 +124,8 @@ def naive_priorities(run, params, target, batch):
     """Roots of the combined losses; what the metric loss is of all goes to each."""
     weight = batch.weight if run.agent.importance == "weighted" else 1.0
     td = naive_td(params, target, batch)
+    if run.agent.priorities == "td":
+        return np.sqrt(td + 1e-10)
     alpha, metric = (0.0, 0.0) if run.metric is None else (run.metric.alpha, naive_metric(run, params, target, batch))
     return np.sqrt((1 - alpha) * weight * td + alpha * metric + 1e-10)
 
@@ -153,6 +155,7 @@ CASES = {
     "one step of three": (MICo(alpha=0.3, horizon="one-step"), {"horizon": 3}),
     "a sink": (MICo(alpha=0.3, terminals="absorbing"), {"horizon": 3}),
     "weighted": (MICo(alpha=0.6), {"sampling": "prioritised"}),
+    "priorities of the TD loss": (MICo(alpha=0.6), {"sampling": "prioritised", "priorities": "td"}),
     "weights unused": (None, {"sampling": "prioritised", "importance": "none"}),
 }
 
@@ -248,7 +251,7 @@ def test_what_a_look_sees_against_numpy(metric, beta):
     theta = np.mean([np.arccos(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1)) for x, y in pairs])
     expected = {
         "q": values(state.params, phi).max(axis=1).mean(),
-        "distance": np.mean([mico_distance(x, y, beta) for x, y in pairs]),
+        "distance": np.mean([x @ y if type(metric) is KSMe else mico_distance(x, y, beta) for x, y in pairs]),
         "reduced_distance": beta * theta,
         "norm": np.sqrt((phi**2).sum(axis=1)).mean(),
         "angle": theta,

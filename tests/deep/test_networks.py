@@ -255,3 +255,8 @@ def test_images_of_other_shapes_are_refused(name, shape):
 def test_bad_fields_are_refused(field, value):
     with pytest.raises(ValueError, match=f"{field} .*{value}"):
         Network(**{field: value})
+
+
+def test_a_table_needs_one_hot_states():
+    with pytest.raises(ValueError, match=r"encoder 'table' needs states as one-hot vectors, not frames of \[3, 3, 2\]"):
+        Network("table").make((3, 3, 2), key=KEY)

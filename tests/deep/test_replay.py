@@ -118,12 +118,19 @@ def test_the_true_last_frame_follows_an_end():
     assert end[4] == (False, pytest.approx(0.9))
 
 
-def test_with_reset_frames_a_terminal_leads_to_the_next_episode_and_no_window_has_a_time_out():
-    replay = Replay(capacity=20, batch_size=64, stack=2, next="reset-frame")
+RESET = {
+    1: {0: ([1], [2]), 1: ([2], [3]), 2: ([3], [4]), 3: ([4], [5])},
+    2: {0: ([0, 1], [1, 2]), 1: ([1, 2], [2, 3]), 2: ([2, 3], [3, 0]), 3: ([0, 4], [4, 5])},
+}
+
+
+@pytest.mark.parametrize("stack", RESET)
+def test_with_reset_frames_a_terminal_leads_to_what_dopamine_writes_next_and_no_window_has_a_time_out(stack):
+    replay = Replay(capacity=20, batch_size=64, stack=stack, next="reset-frame")
     memory, time = filled(replay, numbered("..T.O."))
     batch, ids = drawn(replay, memory, time)
     found = {int(i): (o.tolist(), n.tolist()) for i, o, n in zip(ids, batch.observation, batch.next_observation)}
-    assert found == {0: ([0, 1], [1, 2]), 1: ([1, 2], [2, 3]), 2: ([2, 3], [0, 4]), 3: ([0, 4], [4, 5])}
+    assert found == RESET[stack]
     assert {int(i) for i in ids[batch.terminal]} == {2}
 
 

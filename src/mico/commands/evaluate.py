@@ -24,6 +24,7 @@ class Options:
     ]
     episodes: Annotated[int, tyro.conf.arg(help="of each run")] = 100
     epsilon: Annotated[float, tyro.conf.arg(help="share of random actions")] = 0.001
+    max_steps: Annotated[int, tyro.conf.arg(help="where episodes are cut")] = 27_000
     seed: Annotated[int, tyro.conf.arg(help="of the environments and the random actions")] = 0
 
 
@@ -41,7 +42,8 @@ def main(argv: list[str]) -> None:
     for folder in folders:
         with console.status(folder.name):
             trained = load(folder)
-            returns = evaluate(trained, episodes=options.episodes, seed=options.seed, epsilon=options.epsilon)
+            counts = {"episodes": options.episodes, "max_steps": options.max_steps}
+            returns = evaluate(trained, seed=options.seed, epsilon=options.epsilon, **counts)
         extremes = printed(float(returns.min())), printed(float(returns.max()))
         table.add_row(folder.name, f"{trained.step:,}", *described(returns), *extremes)
     console.print(table)

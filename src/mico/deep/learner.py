@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep import frames
 from mico.deep.agents.value import Transition, greedy
-from mico.deep.metric_losses.mico import angle, distances
+from mico.deep.metric_losses.mico import MICo, angle
 from mico.deep.replay import Memory
 from mico.deep.settings import Run
 from mico.deep.types import Batch, FirstStep, Sink, Spec, Step, Views
@@ -174,7 +174,8 @@ def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array,
     values = jax.vmap(run.agent.q_values, in_axes=(None, 0, None))(state.params.head, phi, of_values)
     beta = getattr(run.metric, "beta", _BETA)
     apart = ~jnp.eye(phi.shape[0], dtype=bool)
-    distance = jnp.mean(distances(phi, phi, beta), where=apart)
+    measure = MICo(beta=_BETA) if run.metric is None else run.metric
+    distance = jnp.mean(measure.measures(phi, phi), where=apart)
     theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=apart)
     return {
         "q": values.max(axis=-1).mean(),
@@ -201,7 +202,10 @@ def _key(run: Run, stream: int, time: Int[Array, ""] | int) -> Key[Array, ""]:
 
 
 def _finite(gradients: Any) -> Bool[Array, ""]:
-    """Judged by vectors, for matrices take long to read: a bias sums up whatever comes back through its layer."""
+    """Judged by biases, which sum up whatever comes back through their layers; matrices would take long to read.
+
+    What overflows only as it is multiplied into a matrix shows in the next loss.
+    """
     vectors = [leaf for leaf in jax.tree.leaves(gradients) if leaf.ndim < 2]
     return jnp.isfinite(sum((0 * leaf).sum() for leaf in vectors))
 

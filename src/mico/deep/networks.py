@@ -140,6 +140,8 @@ class Network(eqx.Module):
         least = _SMALLEST.get(self.encoder)
         if least is not None and (len(shape) != 3 or min(shape[:2]) < least):
             raise ValueError(f"encoder {self.encoder!r} needs images of {least}×{least} or more, not {list(shape)}")
+        if self.encoder == "table" and len(shape) != 1:
+            raise ValueError(f"encoder 'table' needs states as one-hot vectors, not frames of {list(shape)}")
         layers = ENCODERS[self.encoder](shape, self, key)
         return Encoder(layers, "no" if self.encoder == "table" else "yes", self.precision)
 

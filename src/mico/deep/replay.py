@@ -21,7 +21,8 @@ class Replay(eqx.Module):
     """Room for `capacity` frames, and how windows are drawn from it.
 
     With next="true-frame" windows may end with an episode, on its true last frame. With "reset-frame", as in Dopamine,
-    a terminal leads to the first observation of the next episode and no window has a time-out in it.
+    a terminal leads to what is written next, a blank frame after the old ones or, where frames are not stacked, the
+    first of the next episode; and no window has a time-out in it.
     """
 
     capacity: int = fixed(1_000_000, "frames it has room for")
@@ -29,7 +30,7 @@ class Replay(eqx.Module):
     stack: int = fixed(1, "frames that make an observation")
     sampling: Literal["uniform", "prioritised"] = fixed("uniform", "how windows are drawn")
     next: Literal["true-frame", "reset-frame"] = fixed(
-        "true-frame", "what follows an episode's last step: its true last frame, or the next episode's first"
+        "true-frame", "what follows an episode's last step: its true last frame, or what is written next"
     )
 
     def __check_init__(self) -> None:

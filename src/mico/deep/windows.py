@@ -41,12 +41,12 @@ def replayed(memory: Memory, first: Int[Array, " B"], weight: Float[Array, " B"]
     rows = entries(memory.frames, start.frame[:, None] + around)
     age = start.age.astype(jnp.int32)
     one = _Stops(jnp.ones_like(first), start.end.astype(jnp.int32))
-    first_next = _observations(memory, rows[:, 1 : stack + 1], _next_age(memory, age, one))
+    first_next = _led_to(memory, rows[:, 1 : stack + 1], age, one)
     stops, later = one, first_next
     if window.length > 1:
         stops = _stops(memory, first, window)
         ahead = jax.vmap(lambda row, by: jax.lax.dynamic_slice_in_dim(row, by, stack))(rows, stops.length)
-        later = _observations(memory, ahead, _next_age(memory, age, stops))
+        later = _led_to(memory, ahead, age, stops)
     reward, powers = _rewards(memory, first, stops, window)
     terminal = stops.end == TERMINAL
     return Batch(
@@ -79,10 +79,15 @@ def _rewards(
     return jnp.where(order < stops.length[:, None], powers[:-1] * rewards, 0.0).sum(axis=1), powers
 
 
-def _next_age(memory: Memory, age: Int[Array, " B"], stops: _Stops) -> Int[Array, " B"]:
-    """How many frames come before the one that windows lead to; none where that begins another episode."""
-    later = jnp.minimum(age + stops.length, memory.layout.stack - 1)
-    return later if memory.layout.next == "true-frame" else jnp.where(stops.end == TERMINAL, 0, later)
+def _led_to(
+    memory: Memory, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"], stops: _Stops
+) -> Shaped[Array, "B ..."]:
+    """What windows lead to. Dopamine writes blank frames behind a terminal, if it stacks any: the first of them here."""
+    stack = memory.layout.stack
+    if memory.layout.next == "reset-frame" and stack > 1:
+        newest = jnp.arange(stack) == stack - 1
+        rows = jnp.where(((stops.end == TERMINAL)[:, None] & newest)[:, :, None], jnp.zeros((), rows.dtype), rows)
+    return _observations(memory, rows, jnp.minimum(age + stops.length, stack - 1))
 
 
 def _observations(memory: Memory, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"]) -> Shaped[Array, "B ..."]:

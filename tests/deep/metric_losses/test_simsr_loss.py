@@ -25,6 +25,7 @@ def test_readings_against_loops(reading):
 def test_as_released_gradients_flow_through_both_arguments_of_all_pairs():
     simsr = SimSR()
     assert (simsr.pairs, simsr.second, simsr.error, simsr.alpha) == ("all", "online", "huber", 0.5)
+    assert simsr.horizon == "one-step"
 
 
 def test_two_transitions_by_hand():

@@ -13,6 +13,7 @@ from mico.deep.fields import check_choices, check_range, fixed, number
 from mico.deep.types import Batch, Sink, Views
 
 Second = Literal["target", "frozen", "online"]
+Horizon = Literal["n-step", "one-step"]
 
 
 class Pairs(NamedTuple):
@@ -36,9 +37,7 @@ class AbstractPairLoss(eqx.Module):
     self_pairs: Literal["include", "exclude"] = fixed("include", "whether a state is paired with itself")
     second: Second = fixed("target", "who sees the second state: the target network, or the online one, frozen or not")
     error: Literal["huber", "squared"] = fixed("huber", "of a pair")
-    horizon: Literal["n-step", "one-step"] = fixed(
-        "n-step", "rewards and discount: of the agent's windows, or of one step"
-    )
+    horizon: Horizon = fixed("n-step", "rewards and discount: of the agent's windows, or of one step")
     terminals: Literal["bootstrap", "absorbing"] = fixed(
         "bootstrap", "what follows a terminal: the replay's next state, or a sink"
     )

@@ -5,7 +5,7 @@ from typing import final
 from jaxtyping import Array, Float
 
 from mico.deep.fields import fixed, number
-from mico.deep.metric_losses.pairing import AbstractPairLoss, Second
+from mico.deep.metric_losses.pairing import AbstractPairLoss, Horizon, Second
 from mico.deep.metric_losses.vectors import compared
 
 
@@ -17,12 +17,13 @@ class SimSR(AbstractPairLoss):
 
     The distance is $d(x, y) = 1 - \cos(\phi_x, \phi_y)$. The paper's encoder has outputs of length one; here the loss
     normalises, and the agent may use the lengths. Next states are the sampled ones, not those of the paper's learnt
-    model of latent dynamics. All pairs, Huber's error and gradients through both arguments are as released; there the
-    agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
+    model of latent dynamics. One step, all pairs, Huber's error and gradients through both arguments are as released;
+    there the agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
     """
 
     alpha: float = number(0.5, "weight of this loss; the TD loss has 1 − α")
     second: Second = fixed("online", "who sees the second state")
+    horizon: Horizon = fixed("one-step", "rewards and discount: of one step, or of the agent's windows")
 
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return 1 - compared(x, y).cosine

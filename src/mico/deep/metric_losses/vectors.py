@@ -25,8 +25,10 @@ def compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
 
 
 def products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-    r"""$\langle x, y \rangle$ of every x with every y; on a GPU as exact as the networks' own products."""
-    return jnp.einsum("bd,cd->bc", _wide(x), _wide(y))
+    r"""$\langle x, y \rangle$ of every x with every y, in float32 at least, also where a GPU's default is less."""
+    three_passes = jax.default_backend() == "gpu" and x.dtype != jnp.float64
+    precision = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three_passes else "highest"
+    return jnp.einsum("bd,cd->bc", _wide(x), _wide(y), precision=precision)
 
 
 @jax.custom_jvp
@@ -60,7 +62,7 @@ def _turned(
         return jnp.zeros_like(cosine), jnp.zeros_like(length)
     inverse = _inverse(length)
     longer = (x * inverse[:, None] * change).sum(axis=-1)
-    along = products(change * inverse[:, None], y) * _inverse(other)
+    along = jnp.einsum("bd,cd->bc", change * inverse[:, None], y) * _inverse(other)  # as exact as other gradients
     return along - (longer * inverse)[:, None] * cosine, longer
 
 
