@@ -1,7 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
+APT := DEBIAN_FRONTEND=noninteractive timeout 900 apt-get -qq -o DPkg::Lock::Timeout=120
+INSTALL_BROWSER := { $(APT) update; $(APT) install -y --no-install-recommends chromium fonts-dejavu-core; }
 
-.PHONY: help demo test lint bench
+.PHONY: help demo test browser lint bench
 .DEFAULT_GOAL := help
 
 help:
@@ -14,8 +16,13 @@ help:
 demo: .venv/.installed
 	$(BIN)/mico demo
 
-test: .venv/.installed
+test: .venv/.installed browser
 	$(BIN)/python -m pytest
+
+browser:  # Debian's Chromium; where it cannot be had, the tests that need it are skipped
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo 'installing chromium, which tests look at pages with' && $(INSTALL_BROWSER) >/dev/null 2>&1; } || \
+		echo 'chromium is missing (apt-get install chromium): tests that look at pages are skipped' >&2
 
 lint: .venv/.installed
 	$(BIN)/ruff check

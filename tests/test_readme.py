@@ -20,7 +20,7 @@ INLINE = sorted(set(re.findall(r"`(mico [^`]+)`", README)))
 
 def test_it_shows_python_and_commands():
     assert PYTHON
-    assert {command.split()[1] for command in IN_ORDER} >= {"list", "metric", "train", "evaluate"}
+    assert {command.split()[1] for command in IN_ORDER} >= {"list", "metric", "explore", "experiment", "train", "evaluate"}
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,9 @@ def test_its_links_lead_to_files(link):
     assert (ROOT / link).is_file()
 
 
-def test_its_figure_is_small():
-    assert (ROOT / "docs" / "figures" / "four-rooms.png").stat().st_size < 200_000
+@pytest.mark.parametrize("figure", re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README))
+def test_its_figures_are_small(figure):
+    assert (ROOT / figure).stat().st_size < 200_000
 
 
 def test_every_place_says_the_same_version():

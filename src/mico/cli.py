@@ -13,6 +13,8 @@ from mico import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in five minutes"),
     "evaluate": ("mico.commands.evaluate", "what trained runs score"),
+    "experiment": ("mico.commands.experiment", "the paper's experiments, and some beyond it: tables and figures"),
+    "explore": ("mico.commands.explore", "the metrics of one problem as a page to look around in"),
     "list": ("mico.commands.list", "the problems and metrics that have a name"),
     "metric": ("mico.commands.metric", "one metric of one problem: matrix, figures and a summary"),
     "train": ("mico.commands.train", "agents with and without a metric loss, many runs as one fleet"),

@@ -357,7 +357,7 @@ def test_folders_that_hold_something_are_refused_and_stay_as_they_are(out, tmp_p
 
 def test_two_processes_cannot_write_one_folder(tmp_path):
     hold = (
-        "import sys, pathlib; from mico.deep.lock import exclusive\n"
+        "import sys, pathlib; from mico.results.lock import exclusive\n"
         "with exclusive(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", hold, str(tmp_path)]

@@ -16,13 +16,13 @@ from rich.progress import Progress as Bars
 from rich.progress import track
 from rich.table import Table
 
-from mico.deep.lock import exclusive
 from mico.deep.settings import Schedule
 from mico.deep.train import Progress
 from mico.experiments import demo, learning, learnt_metric
 from mico.results import plots
 from mico.results.folders import writable
 from mico.results.intervals import printed
+from mico.results.lock import exclusive
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mico.deep.envs import AbstractHostEnv
 from mico.deep.fleet import Simulated, Tally
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
-from mico.deep.lock import exclusive
+from mico.results.lock import exclusive
 from mico.deep.outputs import Outputs, fleet_in
 from mico.deep.parameters import save_parameters
 from mico.deep.rows import added, means, nothing

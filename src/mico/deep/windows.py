@@ -82,7 +82,7 @@ def _rewards(
 def _led_to(
     memory: Memory, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"], stops: _Stops
 ) -> Shaped[Array, "B ..."]:
-    """What windows lead to. Dopamine writes blank frames behind a terminal, if it stacks any: the first of them here."""
+    """What windows lead to: by Dopamine's way a blank frame behind a terminal, if frames are stacked."""
     stack = memory.layout.stack
     if memory.layout.next == "reset-frame" and stack > 1:
         newest = jnp.arange(stack) == stack - 1

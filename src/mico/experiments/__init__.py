@@ -1,1 +1,9 @@
-"""One file a figure: a Config, `run(config)` gives a DataFrame, `plot(frame)` the Figure."""
+"""The paper's experiments and more: each module has Config, QUICK, run → DataFrame, table and plot."""
+
+EXPERIMENTS: dict[str, str] = {
+    "counterexamples": "mico.experiments.counterexamples",
+    "value-gap": "mico.experiments.value_gap",
+    "cost": "mico.experiments.cost",
+    "state-features": "mico.experiments.state_features",
+    "online-convergence": "mico.experiments.online_convergence",
+}

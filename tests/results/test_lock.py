@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from mico.deep.lock import exclusive
+from mico.results.lock import exclusive
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from mico.deep.lock import exclusive
+from mico.results.lock import exclusive
 with exclusive(Path(sys.argv[1])):
     if sys.argv[2] == "forks":
         child = os.fork()

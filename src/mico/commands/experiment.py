@@ -1,0 +1,135 @@
+"""`mico experiment NAME`: one of the paper's experiments, or one beyond it, as a table and a figure with their data."""
+
+import difflib
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import pandas as pd
+import tyro
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from mico import __version__
+from mico.commands.text import summary
+from mico.experiments import EXPERIMENTS
+from mico.experiments.cells import OnDisk
+from mico.results import plots
+from mico.results.folders import writable, write_json
+from mico.results.intervals import printed
+from mico.results.lock import exclusive
+
+_CONFIG = "config.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What every experiment has."""
+
+    out: Annotated[
+        Path | None,
+        tyro.conf.arg(metavar="PATH", help="folder for the files", help_behavior_hint="(default: out/NAME)"),
+    ] = None
+    quick: Annotated[bool, tyro.conf.arg(help="a minute's version")] = False
+    resume: Annotated[bool, tyro.conf.arg(help="go on with what OUT has of the same experiment")] = False
+    workers: Annotated[
+        int | None, tyro.conf.arg(metavar="INT", help="processes", help_behavior_hint="(default: one a core)")
+    ] = None
+
+
+def main(argv: list[str]) -> None:
+    name = argv[0] if argv else "--help"
+    if name in ("-h", "--help"):
+        _say_which()
+        raise SystemExit(0)
+    if name not in EXPERIMENTS:
+        near = difflib.get_close_matches(name, EXPERIMENTS, n=2) or EXPERIMENTS
+        raise ValueError(f"experiment {name!r} is unknown; near it: {', '.join(near)}")
+    module = importlib.import_module(EXPERIMENTS[name])
+    options, config = _parsed(name, module, argv[1:])
+    if options.workers is not None and options.workers < 1:
+        raise ValueError(f"workers must be at least 1, but is {options.workers}")
+    out = writable(options.out or Path("out") / name)
+    with exclusive(out):
+        _measure(name, module, config, options, out)
+
+
+def _say_which() -> None:
+    shown = Table("name", "what it is", box=box.SIMPLE)
+    for name, path in EXPERIMENTS.items():
+        shown.add_row(name, (importlib.import_module(path).__doc__ or "").split("\n")[0])
+    console = Console(highlight=False, markup=False)
+    console.print("usage: mico experiment NAME [OPTIONS]; `mico experiment NAME --help` explains one.")
+    console.print(shown)
+
+
+def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, Any]:
+    """The options of every experiment, and the fields of this one's Config, both without prefix."""
+    base = module.QUICK if "--quick" in argv else module.Config()
+    own = [(each.name, each.type, field(default=getattr(base, each.name))) for each in fields(module.Config)]
+    flat = tyro.conf.arg(name="")
+    parts = [("every", Annotated[Options, flat]), ("own", Annotated[make_dataclass("Own", own), flat])]
+    off = (tyro.conf.FlagCreatePairsOff,)
+    both = make_dataclass("Both", parts)
+    parsed = tyro.cli(both, prog=f"mico experiment {name}", description=summary(module.run), args=argv, config=off)
+    return parsed.every, module.Config(**{each.name: getattr(parsed.own, each.name) for each in fields(module.Config)})
+
+
+def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:
+    _claim(out, {"experiment": name, "version": __version__, "config": asdict(config)}, options.resume)
+    console = Console(highlight=False, markup=False)
+    workers = options.workers or getattr(module, "WORKERS", None) or os.cpu_count() or 1
+    with _bar(console, name) as report:
+        evaluation = OnDisk(out, workers, report)
+        try:
+            frame = module.run(config, evaluation)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(f"stopped; what was measured is kept in {out}, and --resume goes on") from None
+    table = module.table(frame)
+    frame.to_csv(out / f"{name}.csv", index=False)
+    table.to_csv(out / f"{name}-table.csv", index=False)
+    plots.save(module.plot(frame), out / name)
+    evaluation.forget()
+    console.print(_shown(table))
+    console.print(f"Figure (PNG, PDF), data and table (CSV) and settings are in {out}.", soft_wrap=True)
+
+
+def _claim(out: Path, described: dict[str, Any], resume: bool) -> None:
+    """Write down what the folder is for, or see that it is for the same."""
+    path = out / _CONFIG
+    described = json.loads(json.dumps(described))
+    if not path.exists():
+        write_json(path, described)
+        return
+    if not resume:
+        raise ValueError(f"out {str(out)!r} has an experiment already: --resume goes on with it")
+    before = json.loads(path.read_text())
+    old, new = ({**each["config"], "experiment": each["experiment"]} for each in (before, described))
+    for field_name in {**old, **new}:
+        if old.get(field_name) != new.get(field_name):
+            there, here = old.get(field_name), new.get(field_name)
+            raise ValueError(f"{field_name} is {here!r}, but {there!r} in what --resume goes on with")
+
+
+@contextmanager
+def _bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    more = (TextColumn("left"), TimeRemainingColumn())
+    with Progress(*columns, *more, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(name, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def _shown(table: pd.DataFrame) -> Table:
+    shown = Table(*map(str, table.columns), box=box.SIMPLE)
+    for line in table.itertuples(index=False):
+        shown.add_row(*(printed(value) if isinstance(value, float) else str(value) for value in line))
+    return shown

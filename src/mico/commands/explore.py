@@ -1,0 +1,124 @@
+"""`mico explore PROBLEM`: the metrics of one problem as a page to look around in."""
+
+import errno
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import tyro
+from rich.console import Console
+
+from mico.commands.policies import WORDS, named_policy
+from mico.commands.problem_options import Request, requested
+from mico.commands.progress import shown
+from mico.pages.explore import Exploration, Plane, View, explore_page
+from mico.results.folders import writable, write_whole
+from mico.tabular import METRICS, Solution, distance, optimal_value
+from mico.tabular.metrics import metric_named
+from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
+from mico.tabular.value_bound import value_bound
+
+_TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes beyond a hundred states or so
+
+
+@dataclass(frozen=True)
+class Options:
+    """What can be asked of every problem."""
+
+    metrics: Annotated[
+        tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help=f"among {', '.join(METRICS)}; by default all")
+    ] = ()
+    policy: Annotated[
+        str, tyro.conf.arg(metavar="NAME|PATH", help=f"{', '.join(WORDS)}, or an .npy or .npz array [S, A]")
+    ] = "uniform"
+    policy_seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help="of --policy random")] = None
+    tolerance: Annotated[float, tyro.conf.arg(help="absolute, for every entry")] = 1e-8
+    max_states: Annotated[int, tyro.conf.arg(help="refuse a problem that has more")] = 1000
+    max_transport_states: Annotated[
+        int, tyro.conf.arg(help="of more, leave the bisimulation metrics out unless --metrics names them")
+    ] = 120
+    out: Annotated[Path, tyro.conf.arg(help="the page to write")] = Path("explore.html")
+
+
+def main(argv: list[str]) -> None:
+    request = requested("explore", Options, argv)
+    options, mdp = request.options, request.problem.mdp
+    if mdp.num_states > options.max_states:
+        size = f"{mdp.num_states} states, {16e-6 / 3 * mdp.num_states**2:.2g} MB a metric"
+        raise ValueError(f"max_states is {options.max_states}, and {request.name} has {size}: --max-states allows it")
+    names, left_out = _selected(options, mdp.num_states)
+    policy = named_policy(options.policy, request.problem, seed=options.policy_seed)
+    values = {"policy": mdp.chain(policy).value(), "mdp": optimal_value(mdp)}
+    _check_writable(options.out)
+    console = Console(highlight=False, markup=False)
+    views = []
+    for number, name in enumerate(names, start=1):
+        metric = METRICS[name]
+        with shown(console, f"{name}, {number} of {len(names)}", options.tolerance):
+            of = policy if metric.on == "policy" else None
+            solution = distance(name, mdp, of, tolerance=options.tolerance)
+        views.append(_view(name, solution, values[metric.on]))
+    page = explore_page(_exploration(request, tuple(views), left_out)).encode()
+    write_whole(options.out, page)
+    if left_out is not None:
+        console.print(f"left out {left_out}", soft_wrap=True)
+    console.print(f"wrote {options.out}: {len(page) / 1e6:.2g} MB, to be opened in a browser", soft_wrap=True)
+
+
+def _selected(options: Options, num_states: int) -> tuple[list[str], str | None]:
+    """The metrics to show, and which others are left out and why."""
+    for name in options.metrics:
+        metric_named(name)
+    if options.metrics:
+        return list(dict.fromkeys(options.metrics)), None
+    if num_states <= options.max_transport_states:
+        return list(METRICS), None
+    why = f"{num_states} states are more than --max-transport-states {options.max_transport_states}"
+    left_out = f"{', '.join(_TRANSPORT)}: {why}, but --metrics can name them"
+    return [name for name in METRICS if name not in _TRANSPORT], left_out
+
+
+def _check_writable(path: Path) -> None:
+    """An OSError before any work is spent, if no page can be written there."""
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent))
+    writable(path.parent)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+
+def _view(name: str, solution: Solution, value: np.ndarray) -> View:
+    bound = value_bound(solution.value, value, error=solution.error)
+    plane = _plane(name, solution.value, value)
+    metric = METRICS[name]
+    return View(name, metric.summary, metric.on, solution.value, solution.error, value, bound, plane)
+
+
+def _plane(name: str, d: np.ndarray, value: np.ndarray) -> Plane:
+    r"""Points whose squared distances are near $\Pi U$ for MICo, near $d^2$ for others; to the right, value rises."""
+    own = np.diag(d) / 2
+    exact = name in ("mico", "reduced-mico")
+    points, kept = classical_scaling(d - own[:, None] - own if exact else d**2, 2)
+    facing = np.where((value - value.mean()) @ points < 0, -1.0, 1.0)
+    return Plane(points * facing, "exact" if exact else "scaling", kept, rank_agreement(d, points))
+
+
+def _exploration(request: Request[Options], views: tuple[View, ...], left_out: str | None) -> Exploration:
+    problem, options = request.problem, request.options
+    known = ("discount", "num_states", "num_actions")
+    own = {key.replace("_", " "): str(given) for key, given in request.own.items() if key not in known}
+    seeded = "" if options.policy_seed is None else f", seed {options.policy_seed}"
+    return Exploration(
+        title=request.name,
+        num_states=problem.mdp.num_states,
+        num_actions=problem.mdp.num_actions,
+        discount=problem.mdp.discount,
+        policy=f"{options.policy}{seeded}",
+        facts={key: given for key, given in own.items() if given != "None"},
+        views=views,
+        left_out=left_out,
+        layout=problem.layout,
+        names=problem.names,
+    )

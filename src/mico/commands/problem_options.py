@@ -1,0 +1,67 @@
+"""A PROBLEM on the command line, by name or file, with its own options beside those of the command."""
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+from mico.commands.text import summary
+from mico.tabular import MDPS, Problem, load
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True)
+class Request(Generic[Options]):
+    """A problem with a short name, the options that made it, and those of the command."""
+
+    name: str
+    problem: Problem
+    own: dict[str, Any]
+    options: Options
+
+
+def requested(command: str, options: type[Options], argv: list[str]) -> Request[Options]:
+    """What `mico COMMAND PROBLEM ...` asks for; `options` is the dataclass of what can be asked of every problem."""
+    if argv[:1] in (["-h"], ["--help"]):
+        about = "PROBLEM is a name that `mico list` shows, or an .npz or .json file. It may have options of its own."
+        tyro.cli(options, prog=f"mico {command} PROBLEM", description=about, args=["--help"])
+    if not argv or argv[0].startswith("-"):
+        raise ValueError(f"{command} needs a PROBLEM first: a name that `mico list` shows, or an .npz or .json file")
+    name, factory = _factory(argv[0])
+    parsed, own = _parsed(f"mico {command} {argv[0]}", options, factory, argv[1:])
+    return Request(name, factory(**own), own, parsed)
+
+
+def _factory(given: str) -> tuple[str, Callable[..., Problem]]:
+    """A short name for the problem, and what makes it of its options."""
+    if given in MDPS:
+        return given, MDPS[given]
+    path = Path(given)
+    if path.suffix.lower() in (".npz", ".json") or path.is_file():
+        return path.stem, functools.partial(load, path)
+    near = difflib.get_close_matches(given, MDPS, n=3, cutoff=0.4) or list(MDPS)
+    raise ValueError(f"problem {given!r} is neither a name nor a file; near it: {', '.join(near)}")
+
+
+def _parsed(
+    prog: str, options: type[Options], factory: Callable[..., Problem], argv: list[str]
+) -> tuple[Options, dict[str, Any]]:
+    """The options that every problem has, and those of this one, all without prefix."""
+    taken = {option.name for option in fields(options)}  # pyright: ignore[reportArgumentType]
+    own = []
+    for parameter in inspect.signature(factory).parameters.values():
+        flag = f"problem-{parameter.name}" if parameter.name in taken else parameter.name
+        kind = Annotated[parameter.annotation, tyro.conf.arg(name=flag.replace("_", "-"), help="of the problem")]
+        own.append((parameter.name, kind, field() if parameter.default is parameter.empty else parameter.default))
+    flat = tyro.conf.arg(name="")
+    both = make_dataclass(
+        "Both", [("every", Annotated[options, flat]), ("own", Annotated[make_dataclass("Own", own), flat])]
+    )
+    parsed = tyro.cli(both, prog=prog, description=summary(factory), args=argv)
+    return parsed.every, asdict(parsed.own)

@@ -1,0 +1,99 @@
+"""An experiment as cells that do not depend on each other: measured in turn, or on every core and kept on disk."""
+
+import io
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from mico.results.folders import writable, write_whole
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_FOLDER = "cells"
+
+
+# A way to measure all cells: their tables, joined in the order of the cells.
+Evaluation = Callable[[Callable[[Any], pd.DataFrame], Sequence[Any]], pd.DataFrame]
+
+
+def in_turn(measure: Callable[[Any], pd.DataFrame], cells: Sequence[Any]) -> pd.DataFrame:
+    """One after the other, in this process."""
+    return pd.concat([measure(cell) for cell in cells], ignore_index=True)
+
+
+@dataclass(frozen=True)
+class OnDisk:
+    """By worker processes with one thread each; a cell whose file is in the folder is not measured again.
+
+    `report` hears how many cells are done, of how many. `measure` must be a function of a module and cells must pickle.
+    """
+
+    folder: Path
+    workers: int
+    report: Callable[[int, int], None] = lambda done, total: None
+
+    def __call__(self, measure: Callable[[Any], pd.DataFrame], cells: Sequence[Any]) -> pd.DataFrame:
+        kept = writable(self.folder / _FOLDER)
+        paths = [kept / f"{index}.csv" for index in range(len(cells))]
+        missing = [index for index, path in enumerate(paths) if not path.exists()]
+        self.report(len(cells) - len(missing), len(cells))
+        with _pool(self.workers) as pool:
+            futures = {pool.submit(measure, cells[index]): index for index in missing}
+            for done, (index, frame) in enumerate(_finished(futures), start=1):
+                write_whole(paths[index], frame.to_csv(index=False).encode())
+                self.report(len(cells) - len(missing) + done, len(cells))
+        # From the files even if it was measured now: what is resumed is the same to the last digit.
+        return pd.concat([_read(path) for path in paths], ignore_index=True)
+
+    def forget(self) -> None:
+        """Remove the cells' files, once what they make is written."""
+        for path in (self.folder / _FOLDER).iterdir():
+            path.unlink()
+        (self.folder / _FOLDER).rmdir()
+
+
+def _finished(futures: dict[Future, int]) -> Iterator[tuple[int, pd.DataFrame]]:
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BrokenProcessPool as error:
+        raise ValueError("a worker process ended before its time, perhaps for want of memory") from error
+
+
+@contextmanager
+def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that start afresh, for a fork would share threads and locks of this one."""
+    before = {name: os.environ.get(name) for name in _THREADS}
+    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_settle)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _settle() -> None:
+    """A worker ends with its parent, and without a word when Ctrl-C stops both."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Python's own parser: every digit of a float comes back, and only nothing is missing."""
+    return pd.read_csv(io.BytesIO(path.read_bytes()), engine="python", keep_default_na=False, na_values=[""])

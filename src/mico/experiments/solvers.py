@@ -1,0 +1,106 @@
+"""Ways to each distance: our solvers, sweeps of the operator as papers count them, and linear systems."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, final
+
+import numpy as np
+import scipy.linalg
+
+from mico.tabular import METRICS, Chain, Solution, factored_mico
+
+Sizes = Literal["products", "sweeps", "lifted", "transport", "transport_sweeps", "grids"]
+_ENOUGH = 2.0  # seconds, after which another run would not tell more
+
+
+@final
+@dataclass(frozen=True)
+class Solver:
+    """A way to a metric, and the list of sizes, by its name, that it is quick enough for."""
+
+    metric: str
+    sizes: Sizes
+    solve: Callable[[Any, float], Solution]
+
+
+def timed(work: Callable[[], Solution], repeats: int) -> tuple[Solution, float]:
+    """What it returns, and the seconds of CPU of the quickest of some runs (fewer where they are long)."""
+    times: list[float] = []
+    while True:
+        start = time.process_time()
+        found = work()
+        times.append(time.process_time() - start)
+        if len(times) == repeats or sum(times) > _ENOUGH:
+            return found, min(times)
+
+
+def sweeps(operator: Callable[[np.ndarray], np.ndarray], size: int, discount: float, tolerance: float) -> Solution:
+    r"""$d_{k+1} = T d_k$ from 0, until $\frac{\gamma}{1-\gamma}\|d_{k+1} - d_k\|_\infty$ is within the tolerance."""
+    d, count = np.zeros((size, size)), 0
+    while True:
+        after, count = operator(d), count + 1
+        error = discount / (1 - discount) * float(np.abs(after - d).max())
+        d = after
+        if error <= tolerance:
+            return Solution(d, error, count)
+
+
+def by_sweeps(name: str) -> Callable[[Any, float], Solution]:
+    """Applications of the metric's operator: of matrix products for MICo, of transport problems for the others."""
+    return lambda subject, tolerance: sweeps(
+        METRICS[name].operator(subject), subject.num_states, subject.discount, tolerance
+    )
+
+
+def by_entries(chain: Chain, tolerance: float) -> Solution:
+    r"""Sweeps as the paper counts them: each of the $S^2$ entries a sum of $S^2$ terms."""
+    rows, gap, discount = chain.dense_transition(), chain.reward_gap(), chain.discount
+    return sweeps(
+        lambda d: gap + discount * np.einsum("xi,yj,ij->xy", rows, rows, d, optimize=False),
+        chain.num_states,
+        discount,
+        tolerance,
+    )
+
+
+def by_lifted_system(chain: Chain, tolerance: float) -> Solution:
+    r"""$(I - \gamma\, P \otimes P)\, u = |r_x - r_y|$, the lemma's MDP on pairs, by LAPACK."""
+    rows, gap = chain.dense_transition(), chain.reward_gap()
+    pairs = np.eye(gap.size) - chain.discount * np.kron(rows, rows)
+    return _certified(chain, np.linalg.solve(pairs, gap.ravel()).reshape(gap.shape))
+
+
+def by_lyapunov(chain: Chain, tolerance: float) -> Solution:
+    r"""$U - A U A^\top = |r_x - r_y|$ with $A = \sqrt\gamma P$, by SciPy's solver for discrete Lyapunov equations."""
+    scaled = np.sqrt(chain.discount) * chain.dense_transition()
+    return _certified(chain, scipy.linalg.solve_discrete_lyapunov(scaled, chain.reward_gap(), method="bilinear"))
+
+
+def by_factors(chain: Chain, tolerance: float) -> Solution:
+    found = factored_mico(chain, tolerance=tolerance)
+    return Solution(found, found.error, found.products)
+
+
+def _certified(chain: Chain, value: np.ndarray) -> Solution:
+    r"""With the error that the residual allows, $\|T U - U\|_\infty / (1 - \gamma)$."""
+    residual = METRICS["mico"].operator(chain)(value) - value
+    return Solution(value, float(np.abs(residual).max()) / (1 - chain.discount), 1)
+
+
+SOLVERS: dict[str, Solver] = {
+    "mico": Solver("mico", "products", METRICS["mico"].solve),
+    "mico-sweeps": Solver("mico", "sweeps", by_sweeps("mico")),
+    "mico-entries": Solver("mico", "lifted", by_entries),
+    "mico-lifted": Solver("mico", "lifted", by_lifted_system),
+    "mico-lyapunov": Solver("mico", "sweeps", by_lyapunov),
+    "mico-factored": Solver("mico", "grids", by_factors),
+    "reduced-mico": Solver("reduced-mico", "products", METRICS["reduced-mico"].solve),
+    "reward-law": Solver("reward-law", "sweeps", METRICS["reward-law"].solve),
+    "pi-bisimulation": Solver("pi-bisimulation", "transport", METRICS["pi-bisimulation"].solve),
+    "pi-bisimulation-sweeps": Solver("pi-bisimulation", "transport_sweeps", by_sweeps("pi-bisimulation")),
+    "bisimulation": Solver("bisimulation", "transport", METRICS["bisimulation"].solve),
+    "bisimulation-sweeps": Solver("bisimulation", "transport_sweeps", by_sweeps("bisimulation")),
+    "lax-bisimulation": Solver("lax-bisimulation", "transport", METRICS["lax-bisimulation"].solve),
+    "lax-bisimulation-sweeps": Solver("lax-bisimulation", "transport_sweeps", by_sweeps("lax-bisimulation")),
+}

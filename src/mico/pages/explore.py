@@ -1,0 +1,135 @@
+"""One page to look at the metrics of a finite MDP: data in, HTML out."""
+
+import base64
+import hashlib
+import html
+import json
+from dataclasses import dataclass
+from importlib import resources
+from string import Template
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from mico.tabular.problems import Layout
+from mico.tabular.value_bound import ValueBound
+
+_SCRIPTS = (
+    "explore_data.js",
+    "explore_map.js",
+    "explore_matrix.js",
+    "explore_plane.js",
+    "explore_numbers.js",
+    "explore.js",
+)
+
+
+class Plane(NamedTuple):
+    r"""A point for each state, and what it keeps.
+
+    `"exact"` points are the leading axes of MICo's embedding, whose squared distances are $\Pi U$; those of `"scaling"`
+    come from classical multidimensional scaling. `kept` is the share of the spread, `ranks` the rank correlation of
+    distances (None where that means nothing).
+    """
+
+    points: Float[np.ndarray, "S 2"]
+    kind: Literal["exact", "scaling"]
+    kept: float
+    ranks: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A metric between all pairs of states, the values that it is to bound, and the states as points of a plane."""
+
+    name: str
+    summary: str
+    on: str
+    distance: Float[np.ndarray, "S S"]
+    error: float
+    value: Float[np.ndarray, " S"]
+    bound: ValueBound
+    plane: Plane
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """A problem and its metrics; `facts` are more about the problem, `left_out` says what is missing and why."""
+
+    title: str
+    num_states: int
+    num_actions: int
+    discount: float
+    policy: str
+    facts: dict[str, str]
+    views: tuple[View, ...]
+    left_out: str | None = None
+    layout: Layout | None = None
+    names: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.views:
+            raise ValueError("views is empty: a page shows at least one metric")
+        for view in self.views:
+            if view.distance.shape != (self.num_states, self.num_states):
+                raise ValueError(
+                    f"{view.name} has shape {list(view.distance.shape)}, but num_states is {self.num_states}"
+                )
+
+
+def explore_page(exploration: Exploration) -> str:
+    """The page, with its style, script and data inside, and a policy that lets it load nothing else."""
+    style, script = _stored("explore.css"), "\n".join(map(_stored, _SCRIPTS))
+    content = json.dumps(_data(exploration), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    return Template(_stored("explore.html")).substitute(
+        title=html.escape(exploration.title),
+        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'",
+        style=style,
+        script=script,
+        data=content,
+    )
+
+
+def _stored(name: str) -> str:
+    return resources.files("mico.pages").joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _data(exploration: Exploration) -> dict[str, Any]:
+    layout = exploration.layout
+    return {
+        "title": exploration.title,
+        "states": exploration.num_states,
+        "actions": exploration.num_actions,
+        "discount": exploration.discount,
+        "policy": exploration.policy,
+        "facts": exploration.facts,
+        "names": exploration.names,
+        "cells": None if layout is None else layout.cells.tolist(),
+        "goals": [] if layout is None else [int(goal) for goal in layout.goals],
+        "metrics": [_metric(view) for view in exploration.views],
+        "leftOut": exploration.left_out,
+    }
+
+
+def _metric(view: View) -> dict[str, Any]:
+    return {
+        "name": view.name,
+        "summary": view.summary,
+        "on": view.on,
+        "error": view.error,
+        "broken": view.bound.broken,
+        "gap": view.bound.mean_gap,
+        "distance": _packed(view.distance),
+        "value": _packed(view.value, "<f8"),
+        "plane": {**view.plane._asdict(), "points": _packed(view.plane.points)},
+    }
+
+
+def _packed(array: Float[np.ndarray, "..."], kind: Literal["<f4", "<f8"] = "<f4") -> str:
+    """The numbers in single or double precision, least significant byte first, in base64."""
+    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode()

@@ -1,0 +1,85 @@
+"""`mico experiment`: files, settings by flags, refusing and resuming, and a kill in the middle."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from mico.cli import main
+from mico.experiments import EXPERIMENTS, counterexamples
+
+FILES = {"config.json", "lock", *(f"counterexamples{end}" for end in (".csv", ".png", ".pdf", "-table.csv"))}
+
+
+def stopped(capsys, *argv):
+    """The line that a refused command says."""
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment", *map(str, argv)])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_all_files_and_the_table_on_the_terminal(tmp_path, capsys):
+    main(["experiment", "counterexamples", "--discount", "0.5", "--out", str(tmp_path / "x")])
+    assert {path.name for path in (tmp_path / "x").iterdir()} == FILES
+    shown = capsys.readouterr().out
+    assert "no partial metric" in shown
+    expected = counterexamples.run(counterexamples.Config(discount=0.5))
+    found = pd.read_csv(tmp_path / "x" / "counterexamples.csv")
+    pd.testing.assert_series_equal(found["computed"], expected["computed"], rtol=0, atol=1e-12)
+    config = json.loads((tmp_path / "x" / "config.json").read_text())
+    assert config["config"] == {"discount": 0.5, "k": 2.0}
+
+
+def test_every_experiment_is_listed(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["experiment"])
+    assert stop.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in EXPERIMENTS)
+
+
+def test_bad_input_is_one_line(tmp_path, capsys):
+    out = ("--out", tmp_path / "x")
+    assert "near it: counterexamples" in stopped(capsys, "counterexample", *out)
+    assert "discount must lie in [0, 1), but is 1.0" in stopped(capsys, "counterexamples", "--discount", 1, *out)
+    assert "workers must be at least 1, but is 0" in stopped(capsys, "counterexamples", "--workers", 0, *out)
+    assert not (tmp_path / "x").exists()
+
+
+def test_another_folder_is_refused_and_resuming_names_what_differs(tmp_path, capsys):
+    argv = ["experiment", "counterexamples", "--out", str(tmp_path)]
+    main(argv)
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    capsys.readouterr()
+    assert "--resume goes on" in stopped(capsys, *argv[1:])
+    line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
+    assert "k is 3.0, but 2.0 in what --resume goes on with" in line
+    main([*argv, "--resume"])
+    assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_at_some_cell_it_goes_on_to_the_same_files(tmp_path, how):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    command = [sys.executable, "-m", "mico.cli", "experiment", "counterexamples", "--workers", "1", "--out"]
+    subprocess.run([*command, whole], check=True, capture_output=True)
+    process = subprocess.Popen([*command, cut], stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not list(cut.glob("cells/*.csv")) and time.monotonic() < end:
+        time.sleep(0.005)
+    os.kill(process.pid, how)
+    _, said = process.communicate()
+    if process.returncode:  # it may have been done already
+        assert (process.returncode, "--resume goes on" in said) == (
+            (130, True) if how == signal.SIGINT else (-9, False)
+        )
+    subprocess.run([*command, cut, "--resume"], check=True, capture_output=True)
+    for name in FILES - {"lock"}:
+        assert (cut / name).read_bytes() == (whole / name).read_bytes(), name

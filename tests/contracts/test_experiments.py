@@ -1,0 +1,70 @@
+"""Contracts of every experiment, in its quick version: settings, tables that repeat, figures with words on them."""
+
+import dataclasses
+import importlib
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from mico.experiments import EXPERIMENTS
+from mico.experiments.cells import OnDisk
+
+pytestmark = pytest.mark.parametrize("name", EXPERIMENTS)
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory):
+    """The quick table of an experiment, measured once."""
+    found = {}
+
+    def frame(name):
+        if name not in found:
+            module = importlib.import_module(EXPERIMENTS[name])
+            found[name] = module.run(module.QUICK, OnDisk(tmp_path_factory.mktemp(name), 2))
+        return found[name]
+
+    return frame
+
+
+def untimed(module, frame):
+    """Without what a clock measured."""
+    return frame.drop(columns=list(getattr(module, "TIMINGS", ())))
+
+
+def test_settings_are_plain_values_with_help(name):
+    module = importlib.import_module(EXPERIMENTS[name])
+    for config in (module.Config(), module.QUICK):
+        assert isinstance(config, module.Config)
+        assert json.loads(json.dumps(dataclasses.asdict(config)))
+    assert (module.__doc__ or "").strip()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        module.QUICK.anything = 1
+
+
+def test_the_same_settings_give_the_same_table(name, frames, tmp_path):
+    module = importlib.import_module(EXPERIMENTS[name])
+    again = module.run(module.QUICK, OnDisk(tmp_path, 1))
+    pd.testing.assert_frame_equal(untimed(module, again), untimed(module, frames(name)), check_exact=True)
+
+
+def test_tables_and_figures(name, frames):
+    module = importlib.import_module(EXPERIMENTS[name])
+    frame = frames(name)
+    before = frame.copy()
+    table, figure = module.table(frame), module.plot(frame)
+    assert 0 < len(table) <= 60
+    assert isinstance(figure, Figure)
+    assert all([*ax.lines, *ax.collections, *ax.images, *ax.patches] for ax in figure.axes)
+    assert any(ax.get_xlabel() for ax in figure.axes)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+def test_numbers_are_numbers(name, frames):
+    frame = frames(name)
+    assert len(frame)
+    for column in frame.select_dtypes("number"):
+        assert not np.isinf(frame[column]).any(), column
+    assert not frame.isna().all(axis=None)
