@@ -2,17 +2,19 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from mico.deep import fleet as fleets
 from mico.deep.agents import AGENTS
+from mico.deep.chunks import Chunks
 from mico.deep.envs import environment
 from mico.deep.fleet import Simulated
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
+from mico.deep.rows import added, nothing
 from mico.deep.settings import Run, Schedule
 
 _FRACTIONS = {"num_quantiles": 4, "num_target_quantiles": 3, "num_policy_quantiles": 5, "num_cosines": 4}
@@ -58,19 +60,37 @@ def small_run(agent="dqn", metric=None, *, seed, env=None, **parts):
 def trained(runs, steps, *, engine=Simulated, learns_from=None):
     """The state after so many steps of each run, and the sums of each chunk."""
     fleet = fleets.stack(runs)
-    schedule, length = fleet.schedule, fleets.chunk_length(fleet)
+    schedule, length = fleet.schedule, Chunks(fleet.schedule).lengths[-1]
     starts = schedule.learning_starts if learns_from is None else learns_from
     engine = engine(runs, fleet)
     state, tallies = engine.begin(), []
     try:
         for time in range(0, steps, length):
-            state, tally = engine.play(state, time, length, time >= starts)
-            tallies.append(tally)
+            state, happened = engine.play(state, time, length, time >= starts)
+            tallies.append(tally(happened))
             if (time + length) % schedule.target_period == 0:
                 state = fleets.copy_targets(state)
     finally:
         engine.close()
-    return jax.device_get(state), jax.device_get(jax.tree.map(lambda *rows: jnp.stack(rows), *tallies))
+    return jax.device_get(state), jax.tree.map(lambda *rows: np.stack(rows), *tallies)
+
+
+class Tally(NamedTuple):
+    """Sums over the episodes that ended and the updates that were made in a chunk, for each run."""
+
+    episodes: np.ndarray
+    returns: np.ndarray
+    lengths: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    updates: np.ndarray
+    loss: np.ndarray
+    td_loss: np.ndarray
+    metric_loss: np.ndarray
+
+
+def tally(happened):
+    return Tally(**added(nothing(happened.ended.ended.shape[1]), happened))
 
 
 def of_run(fleet, index):

@@ -20,7 +20,8 @@ INLINE = sorted(set(re.findall(r"`(mico [^`]+)`", README)))
 
 def test_it_shows_python_and_commands():
     assert PYTHON
-    assert {command.split()[1] for command in IN_ORDER} >= {"list", "metric", "explore", "experiment", "train", "evaluate"}
+    shown = {command.split()[1] for command in IN_ORDER}
+    assert shown >= {"list", "metric", "explore", "experiment", "train", "evaluate"}
 
 
 @pytest.mark.parametrize(

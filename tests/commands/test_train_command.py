@@ -65,6 +65,19 @@ def test_presets_by_environment_and_by_name(agent):
     assert run.metric.alpha == 0.5
 
 
+def test_a_problem_leaves_discount_and_policy_to_the_agent():
+    (run,) = runs("--env", "mdp/bound-example", "--env.k", 3)
+    assert run.env.settings().keys() == {"observation", "max_steps", "start", "k"}
+    for flag in ("--env.discount", "--env.policy"):
+        with pytest.raises(SystemExit):
+            runs("--env", "mdp/bound-example", flag, "0.5")
+
+
+def test_fields_of_a_metric_need_a_metric():
+    with pytest.raises(ValueError, match=r"--metric.alpha is a field of a metric loss: it needs --metric, one of mico"):
+        runs("--metric.alpha", 0.1)
+
+
 def another(hint, value):
     """A value that a field could have instead."""
     if get_origin(hint) is Literal:
@@ -141,9 +154,10 @@ def test_problems_have_their_own_options():
     (run,) = runs("--env", "mdp/garnet", "--env.seed", 0, "--env.num-states", 10, "--env.max-steps", 30)
     assert run.env.problem.mdp.num_states == 10
     own = {"observation": "one-hot", "max_steps": 30, "start": "uniform"}
-    of_problem = {"seed": 0, "num_states": 10, "num_actions": 4, "discount": 0.9, "branching": "printed"}
+    of_problem = {"seed": 0, "num_states": 10, "num_actions": 4, "branching": "printed"}
     assert describe(run)["env"] == {"name": "mdp/garnet"} | own | of_problem
-    (run,) = runs("--env", "mdp/four-rooms", "--env.observation", "image", "--env.start", 3, "--env.slip", 0.25)
+    image = ("--env.observation", "image", "--network.encoder", "minatar")
+    (run,) = runs("--env", "mdp/four-rooms", *image, "--env.start", 3, "--env.slip", 0.25)
     assert (run.env.spec.shape, run.env.start) == ((13, 13, 3), 3)
     (run,) = runs("--env", "gym/CartPole-v1", "--env.max-steps", 12)
     assert run.env.max_steps == 12
@@ -282,7 +296,7 @@ def test_a_bar_and_returns_with_intervals_on_a_terminal(monkeypatch):
     assert "6,000 steps/s, 0:00:07 left" in text  # 2,000 steps of six runs in two seconds, and 7,000 to go
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "metric.alpha=0.0 3 2.00 -0.48 … 4.48" in lines  # 2 ± 4.3027/√3
-    assert any(line.startswith("metric.alpha=0.5 1 5.00 –") for line in lines)
+    assert any(line.startswith("metric.alpha=0.5 1 of 3 5.00 –") for line in lines)
 
 
 def test_the_pace_is_that_of_the_last_half_minute(monkeypatch):
@@ -336,8 +350,10 @@ def test_a_full_disk_is_a_line_and_what_was_there_goes_on(tmp_path, trained, cap
     assert left(out) == left(trained)
 
 
-def test_checkpoint_seconds_reach_the_loop(tmp_path, monkeypatch):
+def test_what_checkpoints_are_like_reaches_the_loop(tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr(command, "train", lambda *args, **options: given.update(options))
-    cli.main([*LAKE, "160", "--out", str(tmp_path), "--checkpoint-seconds", "7.5"])
-    assert given["checkpoint_seconds"] == 7.5
+    cli.main([*LAKE, "160", "--out", str(tmp_path), "--checkpoint-seconds", "7.5", "--checkpoint-replay", "empty"])
+    assert (given["checkpoint_seconds"], given["checkpoint_replay"]) == (7.5, "empty")
+    cli.main([*LAKE, "160", "--out", str(tmp_path)])
+    assert (given["checkpoint_seconds"], given["checkpoint_replay"]) == (300.0, "whole")

@@ -110,8 +110,39 @@ def test_a_resumed_run_replaces_what_was_damaged(tmp_path):
         assert checkpoints.restore(numbers(0)).step == 2
     assert checkpoints.latest() == 2
     checkpoints.save(3, numbers(3), {})
-    assert names(tmp_path) == ["2", "3"]
+    assert names(tmp_path) == ["2", "3", "3.skipped"]
     assert_same(checkpoints.restore(numbers(0)).state, numbers(3))
+
+
+def test_what_was_skipped_stays_until_enough_sound_ones_are_as_far(tmp_path):
+    saved(tmp_path, 1, 5)
+    (tmp_path / "5" / "checkpoint.json").write_text("{}")
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    with pytest.warns(UserWarning, match="skipped"):
+        checkpoints.restore(numbers(0))
+    found = {}
+    for step in (2, 3, 5, 6):
+        checkpoints.save(step, numbers(step), {})
+        found[step] = names(tmp_path)
+    assert found == {
+        2: ["1", "2", "5.skipped"],
+        3: ["2", "3", "5.skipped"],
+        5: ["3", "5", "5.skipped"],
+        6: ["5", "6"],
+    }
+
+
+@pytest.mark.parametrize("name", ["3.skipped", ".3.skipped.removed.tmp"])
+def test_what_was_skipped_twice_or_is_half_removed_is_in_nobodys_way(tmp_path, name):
+    saved(tmp_path, 1, 3)
+    (tmp_path / name / "state").mkdir(parents=True)
+    (tmp_path / "3" / "checkpoint.json").unlink()
+    checkpoints = Checkpoints(tmp_path)
+    with pytest.warns(UserWarning, match="skipped"):
+        assert checkpoints.restore(numbers(0)).step == 1
+    checkpoints.save(3, numbers(3), {})
+    assert names(tmp_path) == ["1", "3", "3.skipped"]
+    assert names(tmp_path / "3.skipped") == ["state"]
 
 
 def test_what_was_damaged_does_not_take_the_place_of_what_is_sound(tmp_path):
@@ -121,4 +152,5 @@ def test_what_was_damaged_does_not_take_the_place_of_what_is_sound(tmp_path):
     with pytest.warns(UserWarning, match="skipped"):
         checkpoints.restore(numbers(0))
     checkpoints.save(2, numbers(2), {})
-    assert names(tmp_path) == ["2"]
+    assert names(tmp_path) == ["2", "9.skipped"]
+    assert checkpoints.restore(numbers(0)).step == 2

@@ -12,6 +12,7 @@ import warnings
 import pytest
 
 from mico.deep import checkpoints as module
+from mico.deep import leaves as leaves_module
 from mico.deep.checkpoints import Checkpoints
 from states import assert_same, names, numbers, saved
 
@@ -84,6 +85,62 @@ def test_a_really_full_disk(tiny, caplog):
     assert names(tiny) == ["1"]
     assert_same(checkpoints.restore(numbers(0)).state, numbers(1))
     assert caplog.records == []  # the error is all there is to say
+
+
+def some_files(folder):
+    """What a checkpoint cannot be read without."""
+    arrays = max((folder / "state" / "0").rglob("d/*"), key=lambda path: path.stat().st_size)
+    return {"json": folder / "checkpoint.json", "manifest": folder / "state" / "0" / "manifest.ocdbt", "arrays": arrays}
+
+
+@pytest.mark.parametrize("name", ["json", "manifest", "arrays"])
+def test_what_the_system_does_not_let_us_read_is_not_damaged(tmp_path, name):
+    """In a process of its own that is nobody special: EACCES is told in three ways, one of them without a number."""
+    if os.getuid():
+        pytest.skip("only root may become somebody else")
+    saved(tmp_path, 1, 2)
+    file = some_files(tmp_path / "2")[name]
+    file.chmod(0)
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.owner() == "root" and folder.stat().st_mode & 0o5 != 0o5:
+            folder.chmod(folder.stat().st_mode | 0o5)
+    command = [sys.executable, "-W", "error", "-c", inspect.getsource(numbers) + UNREADABLE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split()[0]) == (0, str(errno.EACCES)), done.stderr
+    assert names(tmp_path) == ["1", "2"]
+    file.chmod(0o600)
+    assert Checkpoints(tmp_path).restore(numbers(0)).step == 2
+
+
+UNREADABLE = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from mico.deep.checkpoints import Checkpoints
+
+os.setresuid(65534, 65534, 65534)
+try:
+    Checkpoints(Path(sys.argv[1])).restore(numbers(0))
+except OSError as error:
+    print(error.errno, error.filename)
+"""
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("told", ["OSError", "text"])
+def test_what_orbax_was_told_by_the_system_is_not_damage(tmp_path, monkeypatch, number, told):
+    checkpoints = saved(tmp_path, 1, 2)
+    error = OSError(number, os.strerror(number)) if told == "OSError" else ValueError(f"[os_error_code='{number}']")
+
+    def failing(*_, **__):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(leaves_module.ocp.Checkpointer, "restore", failing)
+        with pytest.raises(OSError, match=os.strerror(number)) as caught:
+            checkpoints.restore(numbers(0))
+    assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "2" / "state" / "0"))
+    assert checkpoints.restore(numbers(0)).step == 2  # once the fault is over
 
 
 LIMITED = """

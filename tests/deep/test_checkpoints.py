@@ -160,6 +160,16 @@ def test_the_state_of_another_configuration_is_refused_with_the_first_leaf_that_
         checkpoints.restore(change(numbers(0)))
 
 
+def test_a_state_may_be_of_either_of_two_sorts(tmp_path):
+    less = {"step": 0}
+    checkpoints = saved(tmp_path, 1)
+    assert_same(checkpoints.restore(less, numbers(0)).state, numbers(1))
+    checkpoints.save(2, {"step": 2}, {})
+    assert checkpoints.restore(numbers(0), less).state == {"step": 2}
+    with pytest.raises(ValueError, match=r"it has \['step'\] .*, not \['frames'\] as"):
+        checkpoints.restore(numbers(0), {"other": 0})
+
+
 @pytest.fixture
 def gate(monkeypatch):
     """Nothing is written before the gate is open; tells which threads wrote."""

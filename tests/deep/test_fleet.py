@@ -10,11 +10,10 @@ import pytest
 from mico.deep import learner
 from mico.deep.agents import AGENTS
 from mico.deep.envs import environment
-from mico.deep.fleet import chunk_length, copy_targets, stack
+from mico.deep.fleet import copy_targets, stack
 from mico.deep.metric_losses import MICo, SimSR
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
-from mico.deep.settings import Schedule
 from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, trained
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -151,23 +150,6 @@ def test_updates_are_made_and_summed_once_learning_has_started(three):
     np.testing.assert_array_equal(tallies.updates[1:], 10)
     np.testing.assert_allclose(tallies.loss, 0.8 * tallies.td_loss + 0.2 * tallies.metric_loss, rtol=1e-5)
     assert (tallies.loss[1:] > 0).all()
-
-
-@pytest.mark.parametrize(
-    ("periods", "expected"),
-    [
-        ({"learning_starts": 40, "target_period": 40, "log_period": 40}, 40),
-        ({"learning_starts": 1_000, "target_period": 1_000, "log_period": 10_000}, 1_000),
-        ({"learning_starts": 20_000, "target_period": 8_000, "log_period": 50_000}, 1_000),  # not 2,000
-        ({"learning_starts": 40, "target_period": 60, "log_period": 100}, 20),
-        ({"learning_starts": 2_996, "target_period": 2_996, "log_period": 5_992}, 428),  # of 4·7·107
-        ({"learning_starts": 6_000, "target_period": 4_000, "log_period": 4_000, "update_period": 2_000}, 2_000),
-        ({"learning_starts": 35, "target_period": 70, "log_period": 105, "update_period": 5}, 35),
-    ],
-)
-def test_chunks_end_where_something_is_due(periods, expected):
-    run = small_run(schedule=Schedule(**periods), replay=Replay(capacity=4_000, batch_size=8), seed=0)
-    assert chunk_length(run) == expected
 
 
 @pytest.mark.parametrize(

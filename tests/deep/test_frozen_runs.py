@@ -8,7 +8,7 @@ import pytest
 
 from mico.deep import fleet as fleets
 from mico.deep.fleet import Simulated
-from small_runs import small_run
+from small_runs import small_run, tally
 
 PERIOD, BEFORE, AFTER = 4, 60, 80
 
@@ -36,8 +36,8 @@ def history(quick_compilation):
     found = [(BEFORE, *jax.device_get((healthy, sick, None)))]
     for time in range(BEFORE, BEFORE + AFTER, PERIOD):
         healthy, _ = engine.play(healthy, time, PERIOD, True)
-        sick, tally = engine.play(sick, time, PERIOD, True)
-        found.append((time + PERIOD, *jax.device_get((healthy, sick, tally))))
+        sick, happened = engine.play(sick, time, PERIOD, True)
+        found.append((time + PERIOD, *jax.device_get((healthy, sick)), tally(happened)))
     return found
 
 
@@ -81,7 +81,7 @@ def test_the_other_run_does_not_notice(history):
 
 
 def test_sums_are_over_sound_updates_alone(history, bad):
-    for index, (_, _, _, tally) in enumerate(history[1:], start=1):
-        assert tally.updates.tolist() == [index < bad, 1]
-        assert np.isfinite([tally.loss, tally.td_loss, tally.metric_loss]).all()
-        assert (tally.loss[0] > 0) == (index < bad)
+    for index, (_, _, _, sums) in enumerate(history[1:], start=1):
+        assert sums.updates.tolist() == [index < bad, 1]
+        assert np.isfinite([sums.loss, sums.td_loss, sums.metric_loss]).all()
+        assert (sums.loss[0] > 0) == (index < bad)

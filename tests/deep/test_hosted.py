@@ -13,7 +13,7 @@ from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.types import Spec
 from mico.tabular import MDP
-from small_runs import assert_close, by_run, of_run, small_agent, small_run, trained
+from small_runs import assert_close, by_run, of_run, small_agent, small_run, tally, trained
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 STEPS, LIMIT = 120, 15
@@ -63,8 +63,8 @@ def test_an_update_follows_each_fourth_step(fleet):
         engine = Hosted(runs, stack(runs))
         state, _ = engine.play(engine.begin(), 0, 40, False)
         for time, expected in ((40, 0), (41, 0), (42, 0), (43, 1)):
-            state, tally = engine.play(state, time, 1, True)
-            assert tally.updates.tolist() == [expected, expected]
+            state, happened = engine.play(state, time, 1, True)
+            assert tally(happened).updates.tolist() == [expected, expected]
         engine.close()
 
 

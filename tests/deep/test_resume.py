@@ -8,16 +8,22 @@ import time
 import warnings
 from dataclasses import replace
 from functools import partial
+from importlib import metadata
 
+import jax
 import numpy as np
 import pytest
 
+from mico import cli
 from mico.deep.checkpoints import Checkpoints
+from mico.deep.chunks import Chunks
 from mico.deep.envs import environment
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
+from mico.deep.outputs import Outputs
+from mico.deep.settings import run_names
 from mico.deep.train import train
-from mico.results.log import read_log
+from mico.results.log import read_log, read_runs
 from small_runs import small_run
 from trainings import FLAGS, Crash, crashing, ended, left, mico, reference
 
@@ -57,6 +63,38 @@ def test_crashes_leave_no_trace(tmp_path, expected, name):
     assert all(read_log(path)["step"].iloc[-1] == 200 for path in tmp_path.glob("*/log.jsonl"))
     train(fleet(name), tmp_path, steps=240, resume=True)
     assert left(tmp_path) == expected(name)
+
+
+def check_chunks(runs, out, expected, lengths, monkeypatch):
+    """Chunks of given lengths, one after the other, within the forty steps that periods allow."""
+    ends = np.cumsum(lengths).tolist()
+    assert ends[-1] == 40
+
+    def next_length(self, time, *, learns):
+        return next(end for end in ends if end > time % 40) - time % 40
+
+    monkeypatch.setattr(Chunks, "next", next_length)
+    steps = []
+    train(runs, out, steps=240, report=lambda progress: steps.append(progress.step))
+    assert len(steps) == 1 + 6 * len(lengths)
+    assert left(out) == expected
+
+
+@pytest.mark.parametrize(("name", "lengths"), [("dqn", [8, 32]), ("hosted", [20, 20]), ("hosted", [4, 36])])
+def test_chunks_leave_no_trace(tmp_path, expected, monkeypatch, name, lengths):
+    check_chunks(fleet(name), tmp_path, expected(name), lengths, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AGENTS)
+def test_chunks_leave_no_trace_in_programs_as_users_have_them(tmp_path, monkeypatch, name):
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
+        whole = reference(fleet(name), tmp_path / "whole", 240)
+        for lengths in ([8] * 5, [20, 20], [12, 28]):
+            check_chunks(fleet(name), tmp_path / str(lengths), whole, lengths, monkeypatch)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def test_checkpoints_are_kept_while_it_trains_and_only_as_often_as_asked(tmp_path):
@@ -175,6 +213,44 @@ def test_half_a_row_of_wall_clock_is_dropped(tmp_path):
     assert read_log(tmp_path / "timing.jsonl")["step"].tolist() == [40, 80, 120, *again]
 
 
+def test_every_start_leaves_its_versions_and_device(tmp_path, monkeypatch):
+    """What the first start wrote stays, whatever later ones have installed."""
+    train(fleet("dqn"), tmp_path, steps=80)
+    version = metadata.version
+    with monkeypatch.context() as patch:
+        patch.setattr(metadata, "version", lambda name: "99.0" if name == "jax" else version(name))
+        train(fleet("dqn"), tmp_path, steps=160, resume=True)
+    for path in tmp_path.glob("*/config.json"):
+        first, second = json.loads(path.read_bytes())["starts"]
+        assert (first["step"], first["versions"]["jax"]) == (0, version("jax"))
+        assert (second["step"], second["versions"]["jax"]) == (80, "99.0")
+        assert first["versions"]["numpy"] == second["versions"]["numpy"] == np.__version__
+    assert read_runs(tmp_path)["step"].max() == 160
+
+
+@pytest.mark.parametrize(
+    ("damaged", "text", "message"),
+    [
+        ("fleet.json", "{", r"fleet\.json is not JSON"),
+        ("fleet.json", "[]", r"fleet\.json does not describe a fleet"),
+        ("fleet.json", '{"steps": 80, "settings": []}', r"fleet\.json does not describe a fleet: it needs runs"),
+        ("fleet.json", '{"steps": 80, "settings": [], "runs": ["a"]}', r"fleet\.json does not describe a fleet"),
+        ("fleet.json", '{"steps": 80, "settings": [1], "runs": ["a"]}', r"fleet\.json does not describe a fleet"),
+        ("fleet.json", '{"settings": [], "runs": []}', r"fleet\.json does not describe a fleet"),
+        ("dqn-mico-seed1/config.json", "{", r"seed1/config\.json is not JSON"),
+        ("dqn-mico-seed1/config.json", "{}", r"seed1/config\.json is not the configuration of a run"),
+    ],
+)
+def test_files_that_are_not_ours_are_named_and_left_alone(tmp_path, damaged, text, message):
+    runs = fleet("dqn")
+    Outputs(tmp_path, dict(zip(run_names(runs), runs)), 80, resume=False)
+    (tmp_path / damaged).write_text(text)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.json")}
+    with pytest.raises(ValueError, match=message):
+        train(runs, tmp_path, steps=160, resume=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
 def test_a_folder_that_was_only_begun_can_be_resumed(tmp_path, expected):
     """As a process leaves it that was killed while it wrote the first files."""
     (tmp_path / ".fleet.json.tmp").write_text("{")
@@ -246,6 +322,22 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     assert (code, errors) == (0, "")
     assert f"Going on from step {int(step):,}." in printed
     assert left(out) == whole
+
+
+@pytest.mark.parametrize("name", ["rainbow", "hosted"])
+def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
+    """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX."""
+    cache, out, less = tmp_path / "cache", tmp_path / "killed", ("--steps", 800)
+    cli.main([*map(str, (*command(name, tmp_path / "whole"), *less))])
+    process = mico(*command(name, out, *less, "--checkpoint-seconds", 0), cache=cache)
+    after("checkpoints/[0-9]*", out, 0.0)()
+    after("checkpoints/[0-9]*", out, 0.02)()
+    process.kill()
+    assert ended(process)[::2] == (-signal.SIGKILL, "")
+    code, printed, errors = ended(mico(*command(name, out, *less, "--resume"), cache=cache))
+    assert (code, errors) == (0, "")
+    assert re.search(r"Going on from step [1-9]\S*\.", printed)
+    assert left(out) == left(tmp_path / "whole")
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import load
+from mico.deep import chunks, load
 from mico.deep import train as module
 from mico.deep.checkpoints import Checkpoints
 from mico.deep.envs import environment
@@ -62,12 +62,12 @@ def test_what_is_on_disk(out):
         assert (config["agent"], config["metric"], config["env"]) == ("dqn", "mico", "mdp/frozen-lake")
         assert config["varied"] == {"metric.alpha": [0.0, 0.25][index // 2]}
         assert config["settings"] == fleet["settings"][index]
-        assert config["versions"]["jax"] == jax.__version__
-        assert config["device"].startswith(jax.devices()[0].platform)
-        assert config["commit"] is None or re.fullmatch("[0-9a-f]{40}(-dirty)?", config["commit"])
-        assert set(config) - {"versions", "commit", "device", "settings"} == {
-            *("run", "agent", "metric", "env", "seed", "varied", "steps")
-        }
+        (start,) = config["starts"]
+        assert start["step"] == 0
+        assert start["versions"]["jax"] == jax.__version__
+        assert start["device"].startswith(jax.devices()[0].platform)
+        assert start["commit"] is None or re.fullmatch("[0-9a-f]{40}(-dirty)?", start["commit"])
+        assert set(config) - {"starts", "settings"} == {*("run", "agent", "metric", "env", "seed", "varied", "steps")}
 
 
 def test_wall_clock_is_in_its_own_file(out):
@@ -205,6 +205,15 @@ def test_logs_can_be_read_and_returns_are_reported_while_training(out, tmp_path)
     assert left(tmp_path) == left(out)  # and looking changes nothing
 
 
+def test_a_training_too_short_to_learn_says_so(tmp_path):
+    with pytest.warns(UserWarning, match="^nothing is learnt up to step 40: learning begins after step 40$"):
+        train(RUNS, tmp_path, steps=40)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        train(RUNS, tmp_path, steps=44, resume=True)
+    assert all(log["loss"].notna().tolist() == [False, True] for log in logs(tmp_path).values())
+
+
 def test_the_next_chunk_is_on_its_way_before_the_last_is_read(tmp_path, monkeypatch):
     events, given = [], []
     play, added = Simulated.play, module.added
@@ -275,6 +284,18 @@ def test_tensorboard_has_each_row_once(tmp_path):
             if key != "step" and not np.isnan(value)
         ]
         assert sorted(board(tmp_path / name / "tensorboard")) == sorted(rows, key=lambda row: row[:2])
+
+
+def test_chunks_grow_with_the_speed_and_change_nothing(out, tmp_path, monkeypatch):
+    """From eight steps on to forty, which is all that the periods allow."""
+    monkeypatch.setattr(chunks, "_SHORT", 8)
+    steps = []
+    train(RUNS, tmp_path, steps=200, report=lambda progress: steps.append(progress.step))
+    lengths = np.diff(steps).tolist()
+    assert lengths[:6] == [8] * 6
+    assert lengths[-2:] == [40, 40]
+    assert set(lengths) == {8, 40}
+    assert left(tmp_path) == left(out)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

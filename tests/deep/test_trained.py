@@ -1,11 +1,13 @@
 """A trained run in Python, against products of its weights written out."""
 
 import json
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -163,10 +165,61 @@ def test_folders_that_are_no_run(out, tmp_path):
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: JSONDecodeError"):
         load(tmp_path)
-    for other in ("{}", "[]"):
+    for other in ("{}", "[]", '{"settings": []}', '{"settings": {}}', '{"settings": {"agent": "dqn"}}'):
         (tmp_path / "config.json").write_text(other)
         with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run"):
             load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "value"),
+    [
+        ("agent", "colour", 3),
+        ("agent", "name", "dqm"),
+        ("agent", "learning_rate", -1.0),
+        ("schedule", "update_period", "four"),
+        ("network", "encoder", "minatar"),
+    ],
+)
+def test_settings_of_no_run_are_named_by_their_file(out, tmp_path, part, field, value):
+    config = json.loads((out / "dqn-mico-seed3" / "config.json").read_bytes())
+    config["settings"][part][field] = value
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: "):
+        load(tmp_path)
+
+
+@pytest.fixture
+def copy(out, tmp_path):
+    """A run of its own to damage, and the file of its parameters."""
+    shutil.copytree(out / "dqn-mico-seed3", tmp_path / "it")
+    return tmp_path / "it", tmp_path / "it" / "params" / "40.eqx"
+
+
+def test_parameters_that_are_not_as_written_are_refused(copy):
+    folder, file = copy
+    whole = file.read_bytes()
+    flips = [whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :] for place in range(3, len(whole), 97)]
+    for data in (*flips, whole[: len(whole) // 2], whole[:-1], whole[:20], b"", whole + b"\0"):
+        file.write_bytes(data)
+        with pytest.raises(ValueError, match=r"params/40\.eqx is damaged: it does not have its digest"):
+            load(folder)
+    file.write_bytes(whole)
+    assert load(folder).step == 40
+
+
+def test_parameters_of_other_settings_are_refused(copy):
+    folder, _ = copy
+    params, more = jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])), np.zeros((1, 3))
+    for found in (params._replace(head=more), params._replace(head=None), (params, more)):
+        save_parameters([folder], 40, found)
+        with pytest.raises(ValueError, match=r"40\.eqx holds the parameters of other settings"):
+            load(folder)
+
+
+def test_equinox_alone_can_read_parameters(out):
+    found = eqx.tree_deserialise_leaves(out / "dqn-mico-seed3" / "params" / "40.eqx", params_of(RUNS[0]))
+    jax.tree.map(np.testing.assert_array_equal, found, params_of(RUNS[0]))
 
 
 def test_a_run_without_parameters_says_so(out, tmp_path):

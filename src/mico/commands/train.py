@@ -35,6 +35,7 @@ def main(argv: list[str]) -> None:
                 steps=options.steps,
                 resume=options.resume,
                 checkpoint_seconds=options.checkpoint_seconds,
+                checkpoint_replay=options.checkpoint_replay,
                 tensorboard=options.tensorboard,
                 report=display.update,
             )
@@ -84,7 +85,9 @@ class Display:
         for name in ("runs", "return", "95% interval over seeds"):
             table.add_column(name, justify="right", no_wrap=True)
         for arm, returns in self._by_arm():
-            table.add_row(arm, str(returns.size), *described(returns))
+            count = self._arms.count(arm)
+            shown = str(count) if returns.size == count else f"{returns.size} of {count}"
+            table.add_row(arm, shown, *described(returns))
         return table
 
     def _painted(self) -> Group:

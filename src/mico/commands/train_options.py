@@ -19,11 +19,13 @@ from mico.deep.envs.names import near
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.presets import FAMILY_PRESETS, PRESETS
 from mico.deep.settings import Run
+from mico.deep.train import CheckpointReplay
 from mico.tabular import MDPS
 
 _DEFAULT_ENV = "minatar/breakout"
 _METRICS = ("none", *METRIC_LOSSES)
 _PARTS = ("agent", "metric", "env", "network", "replay", "schedule")
+_AGENTS_OWN = ("discount", "policy")  # of a problem, for which an agent brings its own
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,9 @@ class Options:
     seeds: Annotated[tuple[int, ...], tyro.conf.arg(help="a run for each")] = (0,)
     resume: Annotated[bool, tyro.conf.arg(help="go on with the runs in OUT, if there are any")] = False
     checkpoint_seconds: Annotated[float, tyro.conf.arg(help="at least so many between checkpoints")] = 300.0
+    checkpoint_replay: Annotated[
+        CheckpointReplay, tyro.conf.arg(help="the replay in checkpoints; an empty one is filled again after --resume")
+    ] = "whole"
     tensorboard: Annotated[bool, tyro.conf.arg(help="write files for TensorBoard too")] = False
 
 
@@ -84,6 +89,9 @@ def _chosen(argv: list[str]) -> argparse.Namespace:
         chosen, _ = ahead.parse_known_args(argv)
     except argparse.ArgumentError as error:
         raise ValueError(str(error).removeprefix("argument ")) from None
+    lost = next((flag for flag in argv if flag.startswith("--metric.")), None)
+    if chosen.metric == "none" and lost is not None:
+        raise ValueError(f"{lost} is a field of a metric loss: it needs --metric, one of {', '.join(METRIC_LOSSES)}")
     for name, known in (("agent", AGENTS), ("metric", _METRICS), ("preset", PRESETS)):
         value = getattr(chosen, name)
         if value is not None and value not in known:
@@ -116,7 +124,9 @@ def _env_flags(name: str) -> list[Flag]:
             found.append(Flag(parameter.name, parameter.annotation, parameter.default, *about))
     if family == "mdp":
         for parameter in inspect.signature(MDPS[member]).parameters.values():
-            found.append(Flag(parameter.name, parameter.annotation, parameter.default, "of the problem", varies=False))
+            if parameter.name not in _AGENTS_OWN:
+                purpose = "of the problem's own random draws" if parameter.name == "seed" else "of the problem"
+                found.append(Flag(parameter.name, parameter.annotation, parameter.default, purpose, varies=False))
     return found
 
 

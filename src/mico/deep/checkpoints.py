@@ -15,7 +15,7 @@ import jax
 from jaxtyping import PyTree
 
 from mico.deep import host_memory
-from mico.deep.leaves import BATCH, DamageError, Entry, Form, Leaf, copied, leaves, place, read, size, write
+from mico.deep.leaves import BATCH, DAMAGE, DamageError, Entry, Form, Leaf, copied, leaves, place, read, size, write
 from mico.results.folders import sync, write_json
 
 
@@ -30,7 +30,8 @@ class Restored(NamedTuple):
 class Checkpoints:
     """The newest `keep` checkpoints of one writer, `folder/<step>` each.
 
-    A checkpoint gets its name when all of it is on the disk, and only then do older ones go.
+    A checkpoint gets its name when all of it is on the disk, and only then do older ones go. One that restore had to
+    skip is set aside as `folder/<step>.skipped` by the next save, until there are `keep` sound ones as far as it.
     """
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
@@ -71,23 +72,26 @@ class Checkpoints:
         if pending is not None:
             pending.result()
 
-    def restore(self, like: PyTree) -> Restored | None:
-        """The newest sound checkpoint, laid out, typed and placed as `like`, whose leaves may be shapes alone.
+    def close(self) -> None:
+        """Whatever happened, nothing is still being written in the background when others may write."""
+        self.wait()
+
+    def restore(self, *likes: PyTree) -> Restored | None:
+        """The newest sound checkpoint, laid out, typed and placed as one of `likes`, whose leaves may be shapes alone.
 
         None without checkpoints; damaged ones are skipped with a warning; a ValueError if all are damaged, or if the
         sound one is of another structure.
         """
         self.wait()
-        wanted = leaves(like)
         steps = self._steps()
         for step in reversed(steps):
             try:
-                state, extra = _read(self.folder / str(step), step, wanted)
+                state, extra = _read(self.folder / str(step), step, likes)
             except DamageError as error:
                 self._damaged.add(step)
                 warnings.warn(f"checkpoint {self.folder / str(step)} is skipped: {error}", stacklevel=2)
             else:
-                return Restored(step, jax.tree.unflatten(jax.tree.structure(like), state), extra)
+                return Restored(step, state, extra)
         if steps:
             raise ValueError(f"all checkpoints in {self.folder} are damaged: {', '.join(map(str, steps))}")
         return None
@@ -108,8 +112,7 @@ class Checkpoints:
             entries = write(temporary / "state", found)
             write_json(temporary / "checkpoint.json", _signed({"step": step, "extra": extra, "leaves": entries}))
             _sync_all(temporary)
-            if step in self._damaged:
-                self._remove(step)
+            self._set_aside()
             temporary.rename(target)
         except OSError as error:
             if error.errno is None:
@@ -118,17 +121,26 @@ class Checkpoints:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         sync(self.folder)
-        kept = self._sound()[-self.keep :]
-        for old in self._steps():
-            if old not in kept:
-                self._remove(old)
+        steps = self._steps()
+        for old in steps[: -self.keep]:
+            self._remove(self.folder / str(old))
+        for aside in self.folder.glob("[0-9]*.skipped"):
+            if sum(step >= int(aside.stem) for step in steps) >= self.keep:
+                self._remove(aside)
 
-    def _remove(self, step: int) -> None:
+    def _set_aside(self) -> None:
+        for step in sorted(self._damaged):
+            aside = self.folder / f"{step}.skipped"
+            if aside.exists():
+                self._remove(aside)
+            (self.folder / str(step)).rename(aside)
+            self._damaged.discard(step)
+
+    def _remove(self, path: Path) -> None:
         """Under another name first, so that no half of it can be taken for a checkpoint."""
-        temporary = self.folder / f".{step}.removed.tmp"
-        (self.folder / str(step)).rename(temporary)
+        temporary = self.folder / f".{path.name}.removed.tmp"
+        path.rename(temporary)
         shutil.rmtree(temporary)
-        self._damaged.discard(step)
 
 
 def fits(state: PyTree) -> bool:
@@ -136,21 +148,26 @@ def fits(state: PyTree) -> bool:
     return sum(map(size, leaves(state))) + 4 * BATCH < host_memory.available()
 
 
-def _read(folder: Path, step: int, wanted: Sequence[Leaf]) -> tuple[list[Any], dict[str, Any]]:
+def _read(folder: Path, step: int, likes: Sequence[PyTree]) -> tuple[PyTree, dict[str, Any]]:
     try:
         data = json.loads((folder / "checkpoint.json").read_bytes())
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno not in DAMAGE:
+            raise
         raise DamageError(f"checkpoint.json cannot be read: {error}") from error
     if not isinstance(data, dict) or data != _signed(data) or data["step"] != step:
         raise DamageError("checkpoint.json does not have its digest")
     entries = [
         Entry(Form(path, kind, dtype, tuple(shape)), sha256) for (path, kind, dtype, shape), sha256 in data["leaves"]
     ]
-    for entry, leaf in zip_longest(entries, wanted):
-        if entry is None or leaf is None or entry.form != leaf.form:
-            there, here = (str(part.form) if part else "nothing more" for part in (entry, leaf))
-            raise ValueError(f"checkpoint {folder} is of another state: it has {there}, not {here}")
-    return [place(value, leaf) for value, leaf in zip(read(folder / "state", entries), wanted)], data["extra"]
+    forms = [entry.form for entry in entries]
+    like = next((like for like in likes if [leaf.form for leaf in leaves(like)] == forms), None)
+    if like is None:
+        pairs = zip_longest(forms, (leaf.form for leaf in leaves(likes[0])), fillvalue="nothing more")
+        there, here = next((there, here) for there, here in pairs if there != here)
+        raise ValueError(f"checkpoint {folder} is of another state: it has {there}, not {here}")
+    found = [place(value, leaf) for value, leaf in zip(read(folder / "state", entries), leaves(like))]
+    return jax.tree.unflatten(jax.tree.structure(like), found), data["extra"]
 
 
 def _signed(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Many runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -16,7 +15,6 @@ from mico.deep.learner import Ended, Episode, Losses, Params, State
 from mico.deep.settings import Run, describe
 from mico.deep.types import Step
 
-_LONGEST_CHUNK = 1_000  # steps: a second or so of work on two cores
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
 
 
@@ -40,27 +38,11 @@ def _difference(one: Run, other: Run) -> str:
     return f"{name} is {old.get(name)!r} in one and {new.get(name)!r} in another"
 
 
-def chunk_length(run: Run) -> int:
-    """Steps of one chunk: at its ends learning starts, targets are copied and rows are written."""
-    schedule = run.schedule
-    period = schedule.update_period
-    common = math.gcd(schedule.learning_starts, schedule.target_period, schedule.log_period)
-    whole = range(period, max(min(common, _LONGEST_CHUNK), period) + 1, period)
-    return max(length for length in whole if common % length == 0)
+class Happened(NamedTuple):
+    """What happened in a chunk, step by step [T, N] and, if it learns, update by update [U, N]."""
 
-
-class Tally(NamedTuple):
-    """Sums over the episodes that ended and the updates that were made in a chunk, for each run."""
-
-    episodes: Float[Array, " N"]
-    returns: Float[Array, " N"]
-    least: Float[Array, " N"]
-    most: Float[Array, " N"]
-    lengths: Float[Array, " N"]
-    updates: Float[Array, " N"]
-    loss: Float[Array, " N"]
-    td_loss: Float[Array, " N"]
-    metric_loss: Float[Array, " N"]
+    ended: Ended
+    losses: Losses | None
 
 
 class Simulated:
@@ -72,7 +54,7 @@ class Simulated:
     def begin(self) -> State:
         return _begin(self._fleet)
 
-    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Tally]:
+    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
@@ -97,7 +79,7 @@ def _begin(fleet: Run) -> State:
 
 
 @partial(jax.jit, donate_argnums=1, static_argnames=("length", "learns"))
-def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Tally]:
+def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Happened]:
     """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
     period = fleet.schedule.update_period
 
@@ -116,7 +98,8 @@ def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns
     of_run = jax.vmap(jax.vmap(learner.play_keys, in_axes=(None, 0)), in_axes=(None, 0))
     keys = jax.vmap(of_run, in_axes=(0, None), out_axes=1)(fleet, times)  # all at once, not a few a cycle
     state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
-    return state, tally(ended, losses)
+    by_step = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2).reshape(length, -1), ended)
+    return state, Happened(by_step, losses)
 
 
 def copy_targets(state: State) -> State:
@@ -151,17 +134,3 @@ def _played(
 
     unrolled = 1 if jax.default_backend() == "cpu" else min(run.schedule.update_period, _UNROLLED)
     return jax.lax.scan(step, state.episode, (keys, epsilon), unroll=unrolled)
-
-
-def tally(ended: Ended, losses: Losses | None) -> Tally:
-    """Sums over the steps [cycles, N, period] and the updates [cycles, N] of a chunk."""
-    count = ended.ended.astype(ended.returned.dtype)
-    none = jnp.zeros(count.shape[1])
-    return Tally(
-        count.sum((0, 2)),
-        (count * ended.returned).sum((0, 2)),
-        jnp.where(ended.ended, ended.returned, jnp.inf).min((0, 2)),
-        jnp.where(ended.ended, ended.returned, -jnp.inf).max((0, 2)),
-        (count * ended.length).sum((0, 2)),
-        *([none] * 4 if losses is None else [numbers.astype(none.dtype).sum(0) for numbers in losses]),
-    )

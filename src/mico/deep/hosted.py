@@ -11,8 +11,8 @@ from jaxtyping import Array, Int, Shaped
 
 from mico.deep import learner
 from mico.deep.envs import AbstractHostEnv, Episodes
-from mico.deep.fleet import Tally, tally
-from mico.deep.learner import Ended, Params, State
+from mico.deep.fleet import Happened
+from mico.deep.learner import Ended, Losses, Params, State
 from mico.deep.settings import Run
 from mico.deep.types import Step
 
@@ -30,17 +30,19 @@ class Hosted:
     def begin(self) -> State:
         return _begin(self._fleet, self._episodes.start(), spec=self._spec)
 
-    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Tally]:
+    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         period = self._fleet.schedule.update_period
-        sums = _nothing(state.bad_step.size)
+        ended, losses = [], []
         for now in range(time, time + length):
             actions = _actions(self._fleet, state.params, state.episode.stack, jnp.int32(now))
             outcome = self._episodes.step(np.asarray(actions))
-            state, sums = _absorb(self._fleet, state, sums, actions, outcome, jnp.int32(now))
+            state, end = _absorb(self._fleet, state, actions, outcome, jnp.int32(now))
+            ended.append(end)
             if learns and (now + 1) % period == 0:
-                state, sums = _improve(self._fleet, state, sums, jnp.int32(now + 1))
-        return state, sums
+                state, loss = _improve(self._fleet, state, jnp.int32(now + 1))
+                losses.append(loss)
+        return state, Happened(_rows(ended), _rows(losses) if losses else None)
 
     def snapshot(self) -> dict[str, Any]:
         return self._episodes.snapshot()
@@ -65,10 +67,10 @@ def _actions(fleet: Run, params: Params, stack: Shaped[Array, "N S ..."], time: 
     return jax.vmap(one)(fleet, params, stack)
 
 
-@partial(jax.jit, donate_argnums=(1, 2))
+@partial(jax.jit, donate_argnums=1)
 def _absorb(
-    fleet: Run, state: State, sums: Tally, action: Int[Array, " N"], outcome: Any, time: Int[Array, ""]
-) -> tuple[State, Tally]:
+    fleet: Run, state: State, action: Int[Array, " N"], outcome: Any, time: Int[Array, ""]
+) -> tuple[State, Ended]:
     def one(run: Run, state: State, action: Int[Array, ""], outcome: Any) -> tuple[State, Ended]:
         seen = state.episode.stack[-1]
         step = Step(seen, action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
@@ -76,28 +78,14 @@ def _absorb(
         steps = jax.tree.map(lambda leaf: leaf[None], step)
         return learner.remember(run, state._replace(episode=episode), steps, time), ended
 
-    state, ended = jax.vmap(one)(fleet, state, action, outcome)
-    return state, _joined(sums, tally(jax.tree.map(lambda leaf: leaf[None, :, None], ended), None))
+    return jax.vmap(one)(fleet, state, action, outcome)
 
 
-@partial(jax.jit, donate_argnums=(1, 2))
-def _improve(fleet: Run, state: State, sums: Tally, time: Int[Array, ""]) -> tuple[State, Tally]:
-    state, losses = jax.vmap(learner.update, in_axes=(0, 0, None))(fleet, state, time)
-    return state, sums._replace(
-        updates=sums.updates + losses.updated,
-        loss=sums.loss + losses.loss,
-        td_loss=sums.td_loss + losses.td_loss,
-        metric_loss=sums.metric_loss + losses.metric_loss,
-    )
+@partial(jax.jit, donate_argnums=1)
+def _improve(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
+    return jax.vmap(learner.update, in_axes=(0, 0, None))(fleet, state, time)
 
 
-@partial(jax.jit, static_argnums=0)
-def _nothing(count: int) -> Tally:
-    """Sums over nothing."""
-    zeros = Tally(*(jnp.zeros(count) for _ in Tally._fields))
-    return zeros._replace(least=jnp.full(count, jnp.inf), most=jnp.full(count, -jnp.inf))
-
-
-def _joined(one: Tally, other: Tally) -> Tally:
-    least, most = jnp.minimum(one.least, other.least), jnp.maximum(one.most, other.most)
-    return Tally(*(a + b for a, b in zip(one, other)))._replace(least=least, most=most)
+def _rows(each: Sequence[Any]) -> Any:
+    """One row after the other, in host memory; the environments wait for the device in every step as it is."""
+    return jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(each))

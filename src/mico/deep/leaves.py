@@ -1,5 +1,6 @@
 """The arrays of a training state, off the devices and onto the disk: Orbax writes them, our digests vouch for them."""
 
+import errno
 import hashlib
 import itertools
 import logging
@@ -9,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,12 @@ from jaxtyping import PyTree, Shaped
 _PIECE = 2**25  # bytes: longer leaves are written in pieces of this size, which Orbax compresses in parallel
 BATCH = 2**28  # bytes: Orbax copies what it writes, so it is given this much at a time
 _SYSTEM_ERROR = re.compile(r"(?:os_error_code=\D?|OS error )(\d+)")
+DAMAGE = (
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EINVAL,
+)  # what a system says of files that are not as written
 
 
 class DamageError(Exception):
@@ -175,10 +182,32 @@ def _load(folder: Path) -> dict[str, np.ndarray]:
     except MemoryError:
         raise
     except Exception as error:  # on damaged files each of the parsers under Orbax raises what it likes
+        _check_readable(folder, error)
         raise DamageError(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
     if not isinstance(batch, dict) or not all(isinstance(piece, np.ndarray) for piece in batch.values()):
         raise DamageError(f"{folder.name} does not hold arrays")
     return batch
+
+
+def _check_readable(folder: Path, error: Exception) -> None:
+    """An OSError if it is the system that failed, by what Orbax was told or by another try: that is no damage."""
+    told = _SYSTEM_ERROR.search(str(error))
+    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
+    if number is not None and number not in DAMAGE:
+        raise OSError(number, os.strerror(number), str(folder)) from error
+    try:
+        for parent, _, files in os.walk(folder, onerror=_raise):
+            for name in files:
+                with (Path(parent) / name).open("rb") as file:
+                    while file.read(_PIECE):
+                        pass
+    except OSError as failure:
+        if failure.errno not in DAMAGE:
+            raise
+
+
+def _raise(error: OSError) -> NoReturn:
+    raise error
 
 
 @contextmanager

@@ -28,11 +28,11 @@ class Outputs:
         found = fleet_in(out, resume=resume)
         if found is not None:
             _check_same(found, self.names, described, steps)
+        starts = [_starts(folder) for folder in self.folders]
         write_json(out / "fleet.json", {"runs": self.names, "steps": steps, "settings": described})
-        origin = _origin()
-        for folder, one, own in zip(self.folders, described, varied([*runs.values()]), strict=True):
+        for folder, one, own, before in zip(self.folders, described, varied([*runs.values()]), starts, strict=True):
             folder.mkdir(exist_ok=True)
-            write_json(folder / "config.json", _about(folder.name, one, own) | {"steps": steps} | origin)
+            write_json(folder / "config.json", _about(folder.name, one, own) | {"steps": steps, "starts": before})
             (folder / "log.jsonl").touch()
         self._logs = [Log(folder / "log.jsonl") for folder in self.folders]
         self._boards: list[TensorBoard] = []
@@ -41,7 +41,11 @@ class Outputs:
         self._last_step = 0
 
     def go_back(self, step: int, positions: Sequence[int], *, tensorboard: bool) -> None:
-        """To where a checkpoint left the logs; what follows is written from there on."""
+        """To where a checkpoint left the logs; what follows is written from there on, and by whom is written down."""
+        origin = {"step": step} | _origin()
+        for folder in self.folders:
+            config = _read_json(folder / "config.json")
+            write_json(folder / "config.json", config | {"starts": [*config["starts"], origin]})
         for log, position in zip(self._logs, positions, strict=True):
             log.cut(position)
         if tensorboard:
@@ -79,14 +83,29 @@ def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
     if file.is_file():
         if not resume:
             raise ValueError(f"{out} holds runs already: --resume goes on with them")
-        try:
-            return json.loads(file.read_bytes())
-        except ValueError as error:
-            raise ValueError(f"{file} is not JSON: {error}") from error
+        found = _read_json(file)
+        if not _describes_fleet(found):
+            raise ValueError(f"{file} does not describe a fleet: it needs runs, as many settings, and steps")
+        return found
     others = [entry.name for entry in out.iterdir() if entry.name != "lock"] if out.is_dir() else []
     if any(not name.startswith(".fleet.json") for name in others):
         raise ValueError(f"{out} is not empty and holds no runs: {min(others)}")
     return None
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{file} is not JSON: {error}") from error
+
+
+def _describes_fleet(found: Any) -> bool:
+    match found:
+        case {"runs": [*names], "settings": [*settings], "steps": int()}:
+            whole = all(isinstance(name, str) for name in names) and all(isinstance(one, dict) for one in settings)
+            return whole and len(names) == len(settings)
+    return False
 
 
 def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
@@ -101,6 +120,17 @@ def _check_same(found: dict[str, Any], names: list[str], described: list[dict[st
                 raise ValueError(f"{field} of {name} is {now!r}, but the run here was made with {was!r}")
     if steps < found["steps"]:
         raise ValueError(f"steps is {steps}, but the runs here were made for {found['steps']}")
+
+
+def _starts(folder: Path) -> list[dict[str, Any]]:
+    """What config.json says of earlier starts, if there were any."""
+    file = folder / "config.json"
+    if not file.exists():
+        return []
+    config = _read_json(file)
+    if not isinstance(config, dict) or not isinstance(config.get("starts"), list):
+        raise ValueError(f"{file} is not the configuration of a run: it has no list of starts")
+    return config["starts"]
 
 
 def _about(name: str, described: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:

@@ -3,24 +3,36 @@
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
-from mico.deep.fleet import Tally
+from mico.deep.fleet import Happened
 
 Sums = dict[str, Float[np.ndarray, " N"]]
+
+_EPISODES = ("episodes", "returns", "lengths")
+_UPDATES = ("updates", "loss", "td_loss", "metric_loss")
 
 
 def nothing(count: int) -> Sums:
     """Sums over nothing, for so many runs, in float64 on the host."""
-    zero = {name: np.zeros(count) for name in Tally._fields}
+    zero = {name: np.zeros(count) for name in (*_EPISODES, *_UPDATES)}
     return zero | {"least": np.full(count, np.inf), "most": np.full(count, -np.inf)}
 
 
-def added(sums: Sums, tally: Tally) -> Sums:
-    """The sums with one more chunk in them."""
-    more = {name: np.asarray(values, dtype=float) for name, values in tally._asdict().items()}
-    extremes = {"least": np.minimum(sums["least"], more["least"]), "most": np.maximum(sums["most"], more["most"])}
-    return {name: sums[name] + more[name] for name in sums} | extremes
+def added(sums: Sums, happened: Happened) -> Sums:
+    """The sums with one more chunk in them, number by number in the order of steps: however long chunks are."""
+    over, returned, length = (np.asarray(part) for part in happened.ended)
+    rows = dict(zip(_EPISODES, (over, np.where(over, returned, 0), np.where(over, length, 0))))
+    rows |= dict(zip(_UPDATES, happened.losses or ()))
+    least = np.where(over, returned, np.inf).min(axis=0, initial=np.inf)
+    most = np.where(over, returned, -np.inf).max(axis=0, initial=-np.inf)
+    extremes = {"least": np.minimum(sums["least"], least), "most": np.maximum(sums["most"], most)}
+    return sums | {name: _total(sums[name], np.asarray(values)) for name, values in rows.items()} | extremes
+
+
+def _total(before: Float[np.ndarray, " N"], rows: Shaped[np.ndarray, "T N"]) -> Float[np.ndarray, " N"]:
+    """Summed one after the other, which `sum` does not promise."""
+    return np.add.accumulate(np.vstack([before, rows]), axis=0, dtype=float)[-1]
 
 
 def means(sums: Sums, index: int) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import time as clock
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -14,18 +14,23 @@ from jaxtyping import Array, Float, Int
 
 from mico.deep import fleet as fleets
 from mico.deep.checkpoints import Checkpoints
+from mico.deep.chunks import Chunks
 from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Simulated, Tally
+from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
-from mico.results.lock import exclusive
 from mico.deep.outputs import Outputs, fleet_in
 from mico.deep.parameters import save_parameters
+from mico.deep.refilling import Remains, emptied, remains
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Run, run_names
 from mico.deep.signals import stop_signals
+from mico.deep.types import Spec
 from mico.results.folders import writable
+from mico.results.lock import exclusive
 from mico.results.log import summary_writer
+
+CheckpointReplay = Literal["whole", "empty"]
 
 
 class Progress(NamedTuple):
@@ -47,7 +52,9 @@ class Chunk(NamedTuple):
     """What there will be to read of a chunk that ends at `time`, once the device has played it."""
 
     time: int
-    tally: Tally
+    length: int
+    learns: bool
+    happened: Happened
     bad_step: Int[Array, " N"]
     row: Row | None
 
@@ -59,14 +66,16 @@ def train(
     steps: int,
     resume: bool = False,
     checkpoint_seconds: float = 300.0,
+    checkpoint_replay: CheckpointReplay = "whole",
     tensorboard: bool = False,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
     """Train runs of one shape side by side for so many agent steps each, and leave everything in `out`.
 
-    What was interrupted, or killed, goes on with `resume` as if nothing had happened.
+    What was interrupted, or killed, goes on with `resume` as if nothing had happened. Checkpoints whose replay is
+    "empty" are small, but a run that goes on from one fills its replay again before it learns.
     """
-    _check(runs, steps, checkpoint_seconds)
+    _check(runs, steps, checkpoint_seconds, checkpoint_replay)
     if tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)
@@ -78,16 +87,19 @@ def train(
         with (
             exclusive(writable(out)),
             closing(Outputs(out, named, steps, resume=resume)) as outputs,
-            _settled(Checkpoints(out / "checkpoints")) as checkpoints,
+            closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):
             training = _Training(fleet, engine, outputs, checkpoints, steps, report)
             training.begin(shape, tensorboard=tensorboard)
-            training.go(checkpoint_seconds, stopping)
+            if training.time < steps <= training.learns_from:
+                begins = f"learning begins after step {training.learns_from}"
+                warnings.warn(f"nothing is learnt up to step {steps}: {begins}", stacklevel=2)
+            training.go(checkpoint_seconds, checkpoint_replay, stopping)
     if training.time < steps:
         raise KeyboardInterrupt(f"stopped at step {training.time} of {steps}, which is saved: --resume goes on")
 
 
-def _check(runs: Sequence[Run], steps: int, checkpoint_seconds: float) -> None:
+def _check(runs: Sequence[Run], steps: int, checkpoint_seconds: float, checkpoint_replay: str) -> None:
     if not runs:
         raise ValueError("runs must hold one run at least, but is empty")
     period = runs[0].schedule.update_period
@@ -95,6 +107,8 @@ def _check(runs: Sequence[Run], steps: int, checkpoint_seconds: float) -> None:
         raise ValueError(f"steps must be a multiple of update_period {period} in [1, 2³¹), but is {steps}")
     if not checkpoint_seconds >= 0:
         raise ValueError(f"checkpoint_seconds must not be negative, but is {checkpoint_seconds}")
+    if checkpoint_replay not in get_args(CheckpointReplay):
+        raise ValueError(f"checkpoint_replay must be whole or empty, but is {checkpoint_replay!r}")
 
 
 class _Training:
@@ -111,7 +125,9 @@ class _Training:
     ):
         self._fleet, self._engine, self._outputs, self._checkpoints = fleet, engine, outputs, checkpoints
         self._steps, self._report = steps, report
+        self._chunks = Chunks(fleet.schedule)
         self.time = self._row_time = 0
+        self.learns_from = fleet.schedule.learning_starts
         self._saved: int | None = None
         self._unread: Chunk | None = None
         count = len(outputs.names)
@@ -122,7 +138,9 @@ class _Training:
 
         The shape of the state is enough to find one: there may be no room for two states.
         """
-        found = self._checkpoints.restore({"state": shape, "sums": self._sums, "returns": self._returns})
+        whole = {"state": shape, "sums": self._sums, "returns": self._returns}
+        empty = whole | {"state": shape._replace(memory=jax.eval_shape(remains, shape.memory))}
+        found = self._checkpoints.restore(whole, empty)
         positions = [0] * len(self._outputs.names)
         if found is None:
             self._state = self._engine.begin()
@@ -131,40 +149,51 @@ class _Training:
             self._state, self._sums, self._returns = (found.state[name] for name in ("state", "sums", "returns"))
             self._bad = np.array(self._state.bad_step)
             self._row_time, positions = found.extra["row_time"], found.extra["positions"]
+            self.learns_from = found.extra["learns_from"]
+            if isinstance(self._state.memory, Remains):
+                self._refill(self._state.memory, shape.memory.layout.spec)
             self._engine.restore(found.extra["episodes"])
         self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
         self._report(Progress(self.time, self._steps, self._returns))
 
-    def go(self, checkpoint_seconds: float, stopping: Callable[[], bool]) -> None:
-        chunk, last = fleets.chunk_length(self._fleet), clock.monotonic()
+    def _refill(self, kept: Remains, spec: Spec) -> None:
+        """An empty memory, and no update until it has as many steps as a run that begins has before its first."""
+        self._state = self._state._replace(memory=emptied(self._fleet, kept, jnp.int32(self.time), spec=spec))
+        seen = self.time + self._fleet.schedule.learning_starts + self._fleet.replay.stack - 1
+        self.learns_from = -(-seen // self._chunks.short) * self._chunks.short
+
+    def go(self, checkpoint_seconds: float, checkpoint_replay: CheckpointReplay, stopping: Callable[[], bool]) -> None:
+        last = clock.monotonic()
         while self.time < self._steps and not stopping():
-            before, self._unread = self._unread, self._play(min(chunk - self.time % chunk, self._steps - self.time))
+            before, self._unread = self._unread, self._play()
             self._read(before)
             if clock.monotonic() - last > checkpoint_seconds and self.time < self._steps:
-                self._save(background=True)
+                self._save(checkpoint_replay, background=True)
                 last = clock.monotonic()
-        self._save(background=False)
+        self._save(checkpoint_replay, background=False)
 
-    def _play(self, length: int) -> Chunk:
+    def _play(self) -> Chunk:
         """Set the device to work on a chunk, and on what is due at its end."""
-        schedule = self._fleet.schedule
-        learns = self.time >= schedule.learning_starts
-        self._state, tally = self._engine.play(self._state, self.time, length, learns)
+        schedule, learns = self._fleet.schedule, self.time >= self.learns_from
+        length = min(self._chunks.next(self.time, learns=learns), self._steps - self.time)
+        self._state, happened = self._engine.play(self._state, self.time, length, learns)
         self.time += length
         if self.time % schedule.target_period == 0:
             self._state = fleets.copy_targets(self._state)
         row = None
         if self.time % schedule.log_period == 0 or self.time == self._steps:
             now = jnp.int32(self.time)
-            looks = self.time >= schedule.learning_starts
+            looks = self.time >= self.learns_from
             row = Row(_exploration(self._fleet, now), fleets.look(self._fleet, self._state, now) if looks else {})
-        return Chunk(self.time, tally, jnp.copy(self._state.bad_step), row)  # the state itself is given away
+        bad_step = jnp.copy(self._state.bad_step)  # the state itself is given away
+        return Chunk(self.time, length, learns, happened, bad_step, row)
 
     def _read(self, chunk: Chunk | None) -> None:
         """Wait for a chunk; its sums, its warnings and its rows."""
         if chunk is None:
             return
-        self._sums = added(self._sums, chunk.tally)
+        self._sums = added(self._sums, chunk.happened)
+        self._chunks.finished(chunk.length, learns=chunk.learns)
         bad = np.array(chunk.bad_step)
         for index in np.flatnonzero((bad >= 0) & (self._bad < 0)):
             name = self._outputs.names[index]
@@ -188,15 +217,17 @@ class _Training:
         self._returns = np.where(self._bad < 0, newest, np.nan)
         self._sums, self._row_time = nothing(len(newest)), time
 
-    def _save(self, *, background: bool) -> None:
+    def _save(self, replay: CheckpointReplay, *, background: bool) -> None:
         """What is read, then the parameters, then the checkpoint: it vouches for all that was written before it."""
         unread, self._unread = self._unread, None
         self._read(unread)
         if self.time != self._saved:
             save_parameters(self._outputs.folders, self.time, self._state.params)
-            saved = {"state": self._state, "sums": self._sums, "returns": self._returns}
+            state = self._state
+            state = state if replay == "whole" else state._replace(memory=remains(state.memory))
+            saved = {"state": state, "sums": self._sums, "returns": self._returns}
             extra = {"positions": self._outputs.positions(), "row_time": self._row_time}
-            extra["episodes"] = self._engine.snapshot()
+            extra |= {"learns_from": self.learns_from, "episodes": self._engine.snapshot()}
             self._checkpoints.save(self.time, saved, extra, background=background)
             self._saved = self.time
 
@@ -204,12 +235,3 @@ class _Training:
 @jax.jit
 def _exploration(fleet: Run, time: Int[Array, ""]) -> Float[Array, " N"]:
     return jax.vmap(lambda run: run.schedule.exploration(time))(fleet)
-
-
-@contextmanager
-def _settled(checkpoints: Checkpoints) -> Iterator[Checkpoints]:
-    """Whatever happens, nothing is still being written in the background when others may write."""
-    try:
-        yield checkpoints
-    finally:
-        checkpoints.wait()

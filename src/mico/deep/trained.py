@@ -89,13 +89,17 @@ def _measured(
 def load(folder: str | Path) -> Trained:
     """The run in a folder, with its newest parameters; it may still be training."""
     path = Path(folder)
-    settings = revive(_described(path))
-    blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
+    described = _described(path)
+    try:
+        settings = revive(described)
+        blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path / 'config.json'} is not the configuration of a run: {error!r}") from error
     return Trained(settings, *load_parameters(path, blank))
 
 
-def _described(path: Path) -> dict[str, Any]:
-    """The settings in config.json."""
+def _described(path: Path) -> Any:
+    """The settings in config.json, whatever they are."""
     file = path / "config.json"
     if not file.is_file():
         inside = sorted(entry.parent.name for entry in path.glob("*/config.json"))
