@@ -11,7 +11,7 @@ from mico import __doc__ as _summary
 from mico import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in five minutes"),
+    "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in minutes"),
     "evaluate": ("mico.commands.evaluate", "what trained runs score"),
     "experiment": ("mico.commands.experiment", "the paper's experiments, and some beyond it: tables and figures"),
     "explore": ("mico.commands.explore", "the metrics of one problem as a page to look around in"),
