@@ -62,7 +62,25 @@ def test_another_folder_is_refused_and_resuming_names_what_differs(tmp_path, cap
     line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
     assert "k is 3.0, but 2.0 in what --resume goes on with" in line
     main([*argv, "--resume"])
+    assert "All was measured before" in capsys.readouterr().out
     assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"config": 3}'])
+def test_a_damaged_configuration_is_named(tmp_path, capsys, text):
+    (tmp_path / "config.json").write_text(text)
+    line = stopped(capsys, "counterexamples", "--out", tmp_path, "--resume")
+    assert f"{tmp_path / 'config.json'} is not the configuration of an experiment" in line
+
+
+def test_a_damaged_cell_is_named(tmp_path, capsys):
+    argv = ["counterexamples", "--out", str(tmp_path)]
+    main(["experiment", *argv])
+    (tmp_path / "counterexamples.csv").unlink()
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "0.csv").write_text("")
+    capsys.readouterr()
+    assert f"{tmp_path / 'cells' / '0.csv'} is no table" in stopped(capsys, *argv, "--resume")
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])

@@ -178,7 +178,7 @@ def test_figure_compares_each_estimate_with_its_own_limit(frame):
     ]
     lines = {line.get_label(): line.get_ydata() for line in axes[0].lines}
     own = rows(frame, problem="garnet", estimate="n-step", target="n-step-mico").groupby("updates")["mean_error"].mean()
-    np.testing.assert_allclose(lines["n-step"], own)
+    np.testing.assert_allclose(lines["n-step, against U_n"], own)
     assert lines["slope −½"][1] / lines["slope −½"][0] == pytest.approx(np.sqrt(2 / 2_000))
     below = {line.get_label() for line in axes[2].lines}
     assert below == {"m = 1", "m = 4", "MICo, against U", "slope −½"}
@@ -195,7 +195,8 @@ def test_figure_compares_each_estimate_with_its_own_limit(frame):
         ("updates", 99, "updates must be at least 100, but is 99"),
         ("sweeps", 99, "sweeps must be at least 100, but is 99"),
         ("samples", (), "samples must hold positive numbers"),
-        ("samples", (2, 0), r"samples must hold positive numbers, but is \(2, 0\)"),
+        ("samples", (1, 1), "samples must hold positive numbers, all of them different"),
+        ("samples", (2, 0), r"samples must hold positive numbers, all of them different, but is \(2, 0\)"),
         ("discount", 1.0, r"discount must lie in \[0, 1\), but is 1.0"),
         ("self_distance", "one", "self_distance must be 'sampled' or 'zero', not 'one'"),
     ],

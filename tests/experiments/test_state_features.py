@@ -144,6 +144,8 @@ def test_figure_has_the_readings_as_rings():
         ("grids", ("maze",), "grids must be of four-rooms, mirrored-rooms, dayan, but has 'maze'"),
         ("features", ("mine",), "features must be of .*, but has 'mine'"),
         ("runs", 0, "runs must be at least 1, but is 0"),
+        ("features", ("random", "random"), "features must have values, all of them different"),
+        ("grids", (), r"grids must have values, all of them different, but is \(\)"),
         ("sizes", 3, "sizes must be at least 4, but is 3"),
         ("discount", 1.0, r"discount must lie in \[0, 1\), but is 1.0"),
         ("dynamics", "odd", "dynamics must be of absorbing, continuing, but has 'odd'"),

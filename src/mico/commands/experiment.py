@@ -21,9 +21,9 @@ from rich.table import Table
 from mico import __version__
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
-from mico.experiments.cells import OnDisk
+from mico.experiments.cells import OnDisk, read_frame
 from mico.results import plots
-from mico.results.folders import writable, write_json
+from mico.results.folders import writable, write_json, write_whole
 from mico.results.intervals import printed
 from mico.results.lock import exclusive
 
@@ -87,17 +87,22 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
     _claim(out, {"experiment": name, "version": __version__, "config": asdict(config)}, options.resume)
     console = Console(highlight=False, markup=False)
     workers = options.workers or getattr(module, "WORKERS", None) or os.cpu_count() or 1
-    with _bar(console, name) as report:
-        evaluation = OnDisk(out, workers, report)
-        try:
-            frame = module.run(config, evaluation)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(f"stopped; what was measured is kept in {out}, and --resume goes on") from None
+    data = out / f"{name}.csv"
+    if data.exists():
+        console.print(f"All was measured before: the table and the figure are made again of {data}.", soft_wrap=True)
+        frame = read_frame(data)
+    else:
+        with _bar(console, name) as report:
+            evaluation = OnDisk(out, workers, report)
+            try:
+                frame = module.run(config, evaluation)
+            except KeyboardInterrupt:
+                raise KeyboardInterrupt(f"stopped; what was measured is kept in {out}, and --resume goes on") from None
+        write_whole(data, frame.to_csv(index=False).encode())
+        evaluation.forget()
     table = module.table(frame)
-    frame.to_csv(out / f"{name}.csv", index=False)
     table.to_csv(out / f"{name}-table.csv", index=False)
     plots.save(module.plot(frame), out / name)
-    evaluation.forget()
     console.print(_shown(table))
     console.print(f"Figure (PNG, PDF), data and table (CSV) and settings are in {out}.", soft_wrap=True)
 
@@ -111,8 +116,14 @@ def _claim(out: Path, described: dict[str, Any], resume: bool) -> None:
         return
     if not resume:
         raise ValueError(f"out {str(out)!r} has an experiment already: --resume goes on with it")
-    before = json.loads(path.read_text())
-    old, new = ({**each["config"], "experiment": each["experiment"]} for each in (before, described))
+    try:
+        before = json.loads(path.read_text())
+        old, new = (
+            {**each["config"], "experiment": each["experiment"], "version": each["version"]}
+            for each in (before, described)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not the configuration of an experiment: {error!r}") from error
     for field_name in {**old, **new}:
         if old.get(field_name) != new.get(field_name):
             there, here = old.get(field_name), new.get(field_name)

@@ -52,7 +52,7 @@ class OnDisk:
                 write_whole(paths[index], frame.to_csv(index=False).encode())
                 self.report(len(cells) - len(missing) + done, len(cells))
         # From the files even if it was measured now: what is resumed is the same to the last digit.
-        return pd.concat([_read(path) for path in paths], ignore_index=True)
+        return pd.concat([read_frame(path) for path in paths], ignore_index=True)
 
     def forget(self) -> None:
         """Remove the cells' files, once what they make is written."""
@@ -94,6 +94,9 @@ def _settle() -> None:
         threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """Python's own parser: every digit of a float comes back, and only nothing is missing."""
-    return pd.read_csv(io.BytesIO(path.read_bytes()), engine="python", keep_default_na=False, na_values=[""])
+def read_frame(path: Path) -> pd.DataFrame:
+    """A table as it was written: Python's own parser keeps every digit of a float, and only nothing is missing."""
+    try:
+        return pd.read_csv(io.BytesIO(path.read_bytes()), engine="python", keep_default_na=False, na_values=[""])
+    except ValueError as error:
+        raise ValueError(f"{path} is no table, and must go before --resume can: {error}") from error

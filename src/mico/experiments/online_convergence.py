@@ -54,8 +54,8 @@ class Config:
         for name, least in {**dict.fromkeys(counts, 1), "updates": 100, "sweeps": 100}.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, but is {getattr(self, name)}")
-        if not self.samples or min(self.samples) < 1:
-            raise ValueError(f"samples must hold positive numbers, but is {self.samples}")
+        if not self.samples or min(self.samples) < 1 or len(set(self.samples)) < len(self.samples):
+            raise ValueError(f"samples must hold positive numbers, all of them different, but is {self.samples}")
         if not 0 <= self.discount < 1:
             raise ValueError(f"discount must lie in [0, 1), but is {self.discount}")
         if self.self_distance not in ("sampled", "zero"):
@@ -120,12 +120,13 @@ def plot(frame: pd.DataFrame) -> Figure:
     above, below = figure.subplots(2, len(problems), squeeze=False)
     online = frame["estimate"].isin(ONLINE)
     own = (frame["estimate"] != "n-step") | (frame["target"] == "n-step-mico")
-    swept = frame["estimate"].str.replace("bisimulation-", "m = ").replace({SWEPT: "MICo, against U"})
+    short = {SWEPT: "MICo, against U", "n-step": "n-step, against U_n"}
+    named = frame.assign(estimate=frame["estimate"].str.replace("bisimulation-", "m = ").replace(short))
     for name, upper, lower in zip(problems, above, below):
         here = frame["problem"] == name
-        _draw(frame[here & online & own], upper)
+        _draw(named[here & online & own], upper)
         upper.set_title(f"{name}: online MICo")
-        _draw(frame.assign(estimate=swept)[here & ~online], lower)
+        _draw(named[here & ~online], lower)
         lower.set_title(f"{name}: bisimulation from m samples")
     return figure
 

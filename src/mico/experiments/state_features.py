@@ -67,6 +67,10 @@ class Config:
             for one in given:
                 if one not in names:
                     raise ValueError(f"{name} must be of {', '.join(names)}, but has {one!r}")
+        for name in ("grids", "features"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must have values, all of them different, but is {values}")
         for name, number, least in (("runs", self.runs, 1), ("sizes", self.sizes, 4)):
             if number < least:
                 raise ValueError(f"{name} must be at least {least}, but is {number}")

@@ -37,8 +37,8 @@ def umap_embedding(d: Float[np.ndarray, "S S"], k: int, *, seed: int) -> Feature
         raise ValueError("d must be symmetric and nowhere negative for UMAP")
     try:
         from umap import UMAP
-    except ImportError as error:
-        raise ImportError("UMAP needs the package umap-learn: pip install 'mico-rl[features]'") from error
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("UMAP needs the package umap-learn: pip install 'mico-rl[features]'") from error
     # Its spectral start needs two more states than dimensions.
     start = "spectral" if k < size - 1 else "random"
     model = UMAP(
