@@ -126,3 +126,15 @@ def metric(name, mdp, policy, *, parts, precision):
         "bisimulation": lambda: solved(partial(update_of_bisimulation, mdp, cost)),
         "lax-bisimulation": lambda: solved(partial(update_of_lax_bisimulation, mdp, cost)),
     }[name]()
+
+
+def paths(mdp, policy, x, steps):
+    """All that can happen from x in some steps: probability, discounted sum of rewards, last state."""
+    if steps == 0:
+        return [(1.0, 0.0, x)]
+    found = []
+    for state, action, next_state, probability, reward in zip(*mdp.outcomes(), strict=True):
+        if state == x:
+            for p, gain, end in paths(mdp, policy, next_state, steps - 1):
+                found.append((policy[x, action] * probability * p, reward + mdp.discount * gain, end))
+    return found

@@ -1,5 +1,7 @@
 """What the README shows is what happens: its Python runs, its commands run, its links lead somewhere."""
 
+import itertools
+import json
 import re
 import shlex
 import tomllib
@@ -30,6 +32,21 @@ def test_it_shows_python_and_commands():
 def test_its_python_runs(code, says, capsys):
     exec(compile(code, "README.md", "exec"), {})
     assert re.search(says, capsys.readouterr().out)
+
+
+def test_the_guide_draws_curves_of_the_runs_it_trains(tmp_path, monkeypatch):
+    guide = (ROOT / "docs" / "training.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)[-1]
+    for seed, alpha in itertools.product((0, 1), (0.0, 0.01)):
+        folder = tmp_path / "runs" / "dqn-breakout" / f"alpha{alpha}-seed{seed}"
+        folder.mkdir(parents=True)
+        names = {"experiment": "x", "run": folder.name, "agent": "dqn", "metric": "mico", "env": "minatar/breakout"}
+        about = names | {"seed": seed, "varied": {"metric.alpha": alpha}}
+        (folder / "config.json").write_text(json.dumps(about))
+        (folder / "log.jsonl").write_text("".join(f'{{"step": {step}, "return": {step}}}\n' for step in (1, 2)))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "training.md", "exec"), {})
+    assert {path.name for path in tmp_path.glob("curves.*")} == {"curves.png", "curves.pdf"}
 
 
 def run(command, capsys):

@@ -154,6 +154,14 @@ def test_what_is_printed(tmp_path, shown):
     ]
 
 
+def test_episodes_are_cut_where_the_command_says(tmp_path, shown):
+    """Every step of an endless game pays 1."""
+    run = always(1, small_run(seed=0, env=environment("mdp/action-reward", max_steps=1000)))
+    out = saved(tmp_path, it=run)
+    (cells,) = table(shown("evaluate", out, "--episodes", 2, "--epsilon", 0, "--max-steps", 30))
+    assert cells[2] == "30.00"
+
+
 def test_every_option_changes_what_it_says(tmp_path, shown):
     out = saved(tmp_path, it=always(0, five_state()))
     usual = shown("evaluate", out, "--episodes", 20)

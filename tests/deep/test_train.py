@@ -29,6 +29,7 @@ from mico.deep.settings import Schedule, describe
 from mico.deep.train import train
 from mico.results.log import read_log, read_runs
 from small_runs import SCHEDULE, small_agent, small_run
+from tensorboards import events
 from trainings import Crash, crashing, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -256,17 +257,11 @@ def test_a_run_that_is_not_finite_is_frozen_and_the_others_go_on(tmp_path):
 
 def board(folder):
     """What TensorBoard shows: a session that starts at a step takes the place of what was there from it on."""
-    protocol = pytest.importorskip("tensorboardX.proto.event_pb2")
     found = []
-    for path in sorted(folder.iterdir()):
-        data = path.read_bytes()
-        while data:
-            size = int.from_bytes(data[:8], "little")
-            event = protocol.Event.FromString(data[12 : 12 + size])
-            if event.HasField("session_log"):
-                found = [one for one in found if one[0] < event.step]
-            found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
-            data = data[size + 16 :]
+    for event in events(folder):
+        if event.HasField("session_log"):
+            found = [one for one in found if one[0] < event.step]
+        found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
     return found
 
 

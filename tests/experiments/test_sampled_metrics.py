@@ -13,7 +13,7 @@ from scipy.linalg import solve_discrete_lyapunov
 
 from mico.experiments.sampled_metrics import n_step_mico, sampled_bisimulation
 from mico.tabular import Chain, distance, garnet, problem, random_policy
-from references import fixed_point, transport_cost_of_parts
+from references import fixed_point, paths, transport_cost_of_parts
 
 quick = pytest.mark.usefixtures("unchecked")  # checks of types take most of the time of many small steps
 
@@ -125,18 +125,6 @@ def test_bad_arguments_are_named(unchecked):
         estimate(chain, 0, moments=np.array([5]))
     with pytest.raises(ValueError, match="self_distance must be 'sampled' or 'zero', not 'one'"):
         estimate(chain, 1, self_distance="one")
-
-
-def paths(mdp, policy, x, steps):
-    """All that can happen from x: probability, discounted sum of rewards, last state."""
-    if steps == 0:
-        return [(1.0, 0.0, x)]
-    found = []
-    for state, action, next_state, probability, reward in zip(*mdp.outcomes(), strict=True):
-        if state == x:
-            for p, gain, end in paths(mdp, policy, next_state, steps - 1):
-                found.append((policy[x, action] * probability * p, reward + mdp.discount * gain, end))
-    return found
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3])

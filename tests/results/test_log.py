@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mico.results.log import COLUMNS, Log, TensorBoard, read_log, read_runs
+from tensorboards import events
 
 ROWS = [{"step": 4, "loss": 0.1, "return": 3}, {"step": 8, "loss": 1e-300}]
 
@@ -277,19 +278,6 @@ def test_a_folder_without_runs_is_an_empty_table_and_no_folder_is_an_error(tmp_p
     assert len(table) == 0
     with pytest.raises(NotADirectoryError, match="none"):
         read_runs(tmp_path / "none")
-
-
-def events(folder):
-    """What is in the files of a folder, in the order of their names, by the layout of TFRecord."""
-    protocol = pytest.importorskip("tensorboardX.proto.event_pb2")
-    found = []
-    for path in sorted(folder.iterdir()):
-        data = path.read_bytes()
-        while data:
-            size = int.from_bytes(data[:8], "little")
-            found.append(protocol.Event.FromString(data[12 : 12 + size]))
-            data = data[size + 16 :]
-    return found
 
 
 def scalars(folder):

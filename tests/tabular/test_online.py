@@ -16,6 +16,7 @@ from mico.tabular.online import _BLOCK, Schedule, online_mico, online_state_acti
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.simulator import simulate
 from mico.tabular.transitions import Transitions
+from references import paths
 
 STATES, ACTIONS, DISCOUNT = 4, 2, 0.8
 TARGET = np.array([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4], [0.25, 0.75]])
@@ -35,18 +36,6 @@ def random_mdp(reward):
         "transition": rng.random((STATES, ACTIONS, STATES)),
     }
     return MDP(transition, rewards[reward], DISCOUNT)
-
-
-def paths(mdp, policy, x, steps):
-    """All that can happen from x in some steps: probability, discounted sum of rewards, last state."""
-    if steps == 0:
-        return [(1.0, 0.0, x)]
-    found = []
-    for state, action, next_state, probability, reward in zip(*mdp.outcomes(), strict=True):
-        if state == x:
-            for p, gain, end in paths(mdp, policy, next_state, steps - 1):
-                found.append((policy[x, action] * probability * p, reward + mdp.discount * gain, end))
-    return found
 
 
 def exact(mdp, policy, steps=1):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,12 +54,12 @@ def map_view(
     return ax
 
 
-def colours(names: Iterable[str]) -> dict[str, str]:
+def colours(names: Iterable[Any]) -> dict[Any, str]:
     """A colour for each name, so that it may have the same one in several plots."""
     return dict(zip(names, cycle(_LINES)))
 
 
-def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[str, str] | None = None) -> Axes:
+def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[Any, str] | None = None) -> Axes:
     """A line for each value of the column `by`: the mean of `value` over runs at each `step`, and its 95% interval."""
     colour_of = colour_of or colours(frame[by].unique())
     for name, arm in frame.groupby(by, sort=False):
