@@ -229,7 +229,7 @@ class Updating:
         frame = jnp.zeros(ATARI.shape, ATARI.dtype)
         begin = jax.jit(jax.vmap(lambda run: learner.start(run, ATARI, (), frame)._replace(memory=None)))
         self.state = begin(self.runs["none"])._replace(memory=noise(self.runs["none"], capacity))
-        updates = jax.jit(updated, donate_argnums=1)
+        updates = jax.jit(updated, donate_argnums=1, compiler_options=fleet.COMPILER_OPTIONS)
         self.programs = {name: updates.lower(r, self.state, self.times).compile() for name, r in self.runs.items()}
 
     def turn(self, name: str) -> float:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int, Shaped
 
 from mico.deep import learner
 from mico.deep.envs import AbstractHostEnv, Episodes
-from mico.deep.fleet import Happened
+from mico.deep.fleet import COMPILER_OPTIONS, Happened
 from mico.deep.learner import Ended, Losses, Params, State
 from mico.deep.settings import Run
 from mico.deep.types import Step
@@ -81,7 +81,7 @@ def _absorb(
     return jax.vmap(one)(fleet, state, action, outcome)
 
 
-@partial(jax.jit, donate_argnums=1)
+@partial(jax.jit, donate_argnums=1, compiler_options=COMPILER_OPTIONS)
 def _improve(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
     return jax.vmap(learner.update, in_axes=(0, 0, None))(fleet, state, time)
 
