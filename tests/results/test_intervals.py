@@ -1,10 +1,11 @@
 """Intervals of means against tables, another library and coverage."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
-from mico.results.intervals import described, mean_interval, printed
+from mico.results.intervals import described, mean_interval, mean_intervals, printed
 
 
 def test_three_numbers_by_hand():
@@ -51,3 +52,15 @@ def test_in_print():
     assert described(np.array([1234.5])) == ("1,234.50", "–")
     assert described(np.array([])) == ("–", "–")
     assert [printed(number) for number in (0.0, 0.00123, -0.5, float("nan"))] == ["0.00", "0.0012", "-0.50", "–"]
+
+
+def test_many_intervals_are_those_of_each_group():
+    frame = pd.DataFrame({"arm": list("aaabbc"), "step": 1, "value": [1.0, 2.0, 4.0, 3.0, 3.5, 7.0]})
+    found = mean_intervals(frame, ("arm", "step"), level=0.75)
+    assert found["arm"].tolist() == ["a", "b", "c"]
+    assert found["count"].tolist() == [3, 2, 1]
+    for row, (_, own) in zip(found.itertuples(), frame.groupby("arm"), strict=True):
+        expected = mean_interval(own["value"].to_numpy(), 0.75)
+        assert (row.value, row.low, row.high) == pytest.approx(expected, nan_ok=True)
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, but is 1"):
+        mean_intervals(frame, ("arm",), level=1.0)

@@ -1,6 +1,9 @@
 """How sure a mean is."""
 
+from collections.abc import Sequence
+
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from scipy import stats
 
@@ -15,6 +18,16 @@ def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple
         return mean, float("nan"), float("nan")
     half = float(stats.t.ppf((1 + level) / 2, values.size - 1) * stats.sem(values))
     return mean, mean - half, mean + half
+
+
+def mean_intervals(frame: pd.DataFrame, by: Sequence[str], level: float = 0.95) -> pd.DataFrame:
+    """The same of `value` for each group of rows: the columns `by`, then value, low, high and count."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, but is {level}")
+    groups = frame.groupby([*by], sort=False)["value"]
+    mean, count = groups.mean(), groups.count()
+    half = groups.sem() * stats.t.ppf((1 + level) / 2, count.clip(lower=2) - 1)
+    return pd.DataFrame({"value": mean, "low": mean - half, "high": mean + half, "count": count}).reset_index()
 
 
 def described(values: Float[np.ndarray, " N"]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from mico.results.intervals import mean_interval
 
 _COLOURS = colormaps["viridis"].with_extremes(bad="0.86")  # perceptually uniform; walls are grey, which it never is
-_LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by all (Okabe and Ito)
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by all (Okabe and Ito)
 _MOST_NAMES = 30  # more than this many on an axis cannot be read
 
 
@@ -56,7 +56,7 @@ def map_view(
 
 def colours(names: Iterable[Any]) -> dict[Any, str]:
     """A colour for each name, so that it may have the same one in several plots."""
-    return dict(zip(names, cycle(_LINES)))
+    return dict(zip(names, cycle(PALETTE)))
 
 
 def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[Any, str] | None = None) -> Axes:

@@ -1,0 +1,81 @@
+"""How scores grow with steps: runs brought to common steps, and their aggregates with intervals."""
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from mico.results.cells import CELL, NEARLY, NORMALISATIONS, normalised
+from mico.results.scores import checked, tabulate
+from mico.results.statistics import estimate
+
+
+def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
+    """The returns of every run at steps that the runs in its environment have in common, a row for each.
+
+    These steps split the longest run evenly, at most as often as it has returns. A value is the mean of the returns
+    since the step before, or the last value where there are none; a run ends with its last row.
+    """
+    frame = checked(frame)
+    none = frame.loc[[], [*CELL, "step", "value"]]
+    parts = [
+        at_steps(own, _even(own, points, int(own["step"].max()))).reset_index().melt(CELL, var_name="step")
+        for _, own in frame.groupby("env", sort=False)
+        if (own["name"] == "return").any()
+    ]
+    curves = pd.concat(parts or [none], ignore_index=True).dropna(subset="value").astype({"step": int})
+    about = frame.drop(columns=["step", "name", "value"]).drop_duplicates(CELL)
+    return curves.merge(about, on=CELL, validate="many_to_one")
+
+
+def aggregate_curves(
+    frame: pd.DataFrame,
+    aggregate: str,
+    *,
+    seed: int,
+    points: int = 50,
+    normalisation: str = "none",
+    resamples: int = 1_000,
+    level: float = 0.95,
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """An aggregate of every arm against steps, with intervals: arm, step, value, low, high; and what is left out.
+
+    The runs are those of `tabulate`, and the steps end where the first of them does.
+    """
+    scores = tabulate(frame, normalisation=normalisation)
+    frame, _ = normalised(checked(frame), NORMALISATIONS[normalisation])
+    cells = {(arm, env, run) for arm, table in scores.tables.items() for env in table for run in table.index}
+    kept = [cell in cells for cell in zip(*(frame[name] for name in CELL))]
+    frame = frame[np.array(kept, dtype=bool)]
+    reached = frame.groupby(CELL)["step"].max()
+    rows, lost = [], list(scores.excluded)
+    if reached.min() < NEARLY * reached.max():
+        lost.append(f"steps beyond {reached.min():,} are left out: not every environment's runs are so long")
+    wide = at_steps(frame, _even(frame, points, int(reached.min()))) if cells else frame
+    for arm, table in scores.tables.items():
+        runs = wide.loc[arm].reindex(pd.MultiIndex.from_product([table.columns, table.index]))
+        values = runs.to_numpy().T.reshape(-1, *table.T.shape).swapaxes(1, 2)
+        full = np.isfinite(values).all(axis=(1, 2))
+        if not full.all():
+            missing = f"{(~full).sum()} of {len(full)} steps are left out"
+            lost.append(f"{arm}: {missing}: not every run has a finite score there")
+        for step, own in zip(wide.columns[full], values[full]):
+            rows.append((arm, step, *estimate(own, aggregate, seed=seed, resamples=resamples, level=level)))
+    return pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"]), tuple(lost)
+
+
+def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataFrame:
+    """A row for each run and a column for each step: the mean return since the step before, or the last value."""
+    returns = frame[frame["name"] == "return"]
+    place = np.searchsorted(steps, returns["step"])
+    means = returns.groupby([*(returns[name] for name in CELL), place], sort=False)["value"].mean()
+    table = means.unstack().reindex(columns=range(len(steps))).set_axis(steps, axis="columns").ffill(axis="columns")
+    reached = frame.groupby(CELL)["step"].max().reindex(table.index)
+    return table.where(steps <= reached.to_numpy()[:, None])
+
+
+def _even(frame: pd.DataFrame, points: int, end: int) -> Int[np.ndarray, " points"]:
+    if points < 1:
+        raise ValueError(f"points must be 1 or more, but are {points}")
+    returns = frame[(frame["name"] == "return") & (frame["step"] <= end)]
+    most = int(returns.groupby(CELL).size().max()) if len(returns) else 1
+    return np.unique(np.linspace(0, end, min(points, most) + 1)[1:].round().astype(int))

@@ -1,0 +1,166 @@
+"""From rows of runs to tables of scores, one an arm, with a sentence about everything that is left out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mico.results.cells import CELL, NORMALISATIONS, complete, finals, normalised
+from mico.results.log import COLUMNS
+
+_GIVEN = ("agent", "env", "seed", "step", "score")
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A table for each arm, seeds as rows and environments as columns, and what is in none of them."""
+
+    tables: dict[str, pd.DataFrame]
+    excluded: tuple[str, ...]
+
+
+def tabulate(frame: pd.DataFrame, *, last: int = 5, normalisation: str = "none") -> Scores:
+    """The mean of the last rows named "return" of every run, normalised, in tables without a gap.
+
+    Left out are environments that cannot be normalised, runs that have not come to the end or whose last returns are
+    not finite, and, as long as a cell of a table is empty, the seed or environment that lacks the largest share.
+    """
+    if last < 1:
+        raise ValueError(f"last must be 1 or more, but is {last}")
+    if normalisation not in NORMALISATIONS:
+        raise ValueError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, but is {normalisation!r}")
+    frame, lost = normalised(checked(frame), NORMALISATIONS[normalisation])
+    cells, unfinished = finals(frame, last)
+    lost += unfinished
+    tables = {}
+    for arm in frame["arm"].unique():
+        own = cells[cells["arm"] == arm]
+        table, gaps = complete(own.pivot(index="seed", columns="env", values="value"))
+        lost += [f"{arm}: {sentence}" for sentence in gaps]
+        if table.size:
+            tables[arm] = table
+    return Scores(tables, tuple(lost))
+
+
+def shared(scores: Scores, arms: Sequence[str]) -> Scores:
+    """Some of the arms with the seeds and environments that all of these have, so that they can be compared."""
+    if not arms or not set(arms) <= set(scores.tables):
+        raise ValueError(f"arms must be some of {', '.join(scores.tables)}, but are {', '.join(arms) or 'none'}")
+    tables = {arm: scores.tables[arm] for arm in arms}
+    seeds, envs = (sorted(set.intersection(*(set(table.axes[axis]) for table in tables.values()))) for axis in (0, 1))
+    if not seeds or not envs:
+        raise ValueError(f"arms must share seeds and environments, but {', '.join(arms)} do not")
+    lost = [
+        f"{arm}: {word}{label} is left out, because not every arm has it"
+        for arm, table in tables.items()
+        for word, labels, kept in (("seed ", table.index, seeds), ("", table.columns, envs))
+        for label in labels.difference(kept)
+    ]
+    return Scores({arm: table.loc[seeds, envs] for arm, table in tables.items()}, (*scores.excluded, *lost))
+
+
+def checked(frame: pd.DataFrame) -> pd.DataFrame:
+    """A tidy frame with its arms; a ValueError if two of its runs have the same arm, environment and seed."""
+    lacking = [name for name in COLUMNS if name not in frame.columns]
+    if lacking:
+        raise ValueError(f"frame must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
+    frame = frame if "arm" in frame.columns else with_arms(frame)
+    runs = frame[[*CELL, "experiment", "run"]].drop_duplicates()
+    twice = runs[runs.duplicated(CELL, keep=False)]
+    if len(twice):
+        arm, env, seed = twice.iloc[0][CELL]
+        same = twice[(twice[CELL] == [arm, env, seed]).all(axis="columns")]
+        names = ", ".join(same["experiment"] + "/" + same["run"])
+        raise ValueError(f"frame must have one run of {arm} with seed {seed} in {env}, but has {names}")
+    return frame
+
+
+def with_arms(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with a column `arm`: "dqn", "dqn + mico", "dqn + mico (metric.alpha=0.1)".
+
+    In brackets are those varied fields that differ between runs of one agent, metric and environment.
+    """
+    fields = [name for name in frame.columns if name not in (*COLUMNS, "arm")]
+    kinds = frame[["agent", "metric", "env", *fields]].drop_duplicates()
+    telling = {
+        kind: [name for name in fields if (own.groupby("env")[name].nunique(dropna=False) > 1).any()]
+        for kind, own in kinds.groupby(["agent", "metric"], sort=False)
+    }
+    groups = frame.groupby(["agent", "metric", *fields], sort=False, dropna=False).ngroup()
+    first = ~groups.duplicated()
+    arms = [_label(row, telling[row["agent"], row["metric"]]) for _, row in frame[first].iterrows()]
+    return frame.assign(arm=groups.map(dict(zip(groups[first], arms))))
+
+
+def read_scores(source: Path | pd.DataFrame) -> pd.DataFrame:
+    """Other people's results, a CSV file or a DataFrame with agent, env, seed, step and score, as a tidy frame.
+
+    A column `metric` may say what was added to the agent, and columns with a dot in their names, such as
+    agent.learning-rate, are fields in which arms differ; further columns are not read. A score may be missing.
+    """
+    table, name = (_csv(source), source.stem) if isinstance(source, Path) else (source, "table")
+    lacking = [column for column in _GIVEN if column not in table.columns]
+    if lacking:
+        raise ValueError(f"source must have the columns {', '.join(_GIVEN)}, but lacks {', '.join(lacking)}")
+    if table.empty:
+        raise ValueError("source must have rows, but has none")
+    fields = [column for column in map(str, table.columns) if "." in column]
+    metric = table["metric"].fillna("none").astype(str) if "metric" in table.columns else "none"
+    rows = table[fields].assign(
+        experiment=name,
+        metric=metric,
+        name="return",
+        value=_numbers(table["score"]),
+        **{column: _words(table[column]) for column in ("agent", "env")},
+        **{column: _whole_numbers(table[column]) for column in ("seed", "step")},
+    )
+    kind = ["agent", "metric", *fields, "env", "seed"]
+    twice = rows[rows.duplicated([*kind, "step"])]
+    if len(twice):
+        where = ", ".join(f"{column} {twice.iloc[0][column]}" for column in (*kind, "step"))
+        raise ValueError(f"source must have one score of a run at a step, but has several of {where}")
+    runs = rows.groupby(kind, sort=False, dropna=False).ngroup()
+    rows["run"] = rows["agent"] + "-" + rows["metric"] + "-seed" + rows["seed"].astype(str) + "-" + runs.astype(str)
+    return rows[[*COLUMNS, *fields]].reset_index(drop=True)
+
+
+def _label(run: pd.Series, fields: Sequence[str]) -> str:
+    own = ", ".join(f"{name}={_short(run[name])}" for name in fields if not pd.isna(run[name]))
+    arm = run["agent"] if run["metric"] == "none" else f"{run['agent']} + {run['metric']}"
+    return f"{arm} ({own})" if own else arm
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def _csv(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path)
+    except ValueError as error:
+        raise ValueError(f"source must be a CSV file, but {path} is not: {error}") from error
+
+
+def _words(column: pd.Series) -> pd.Series:
+    _refuse(column, column.isna())
+    return column.astype(str)
+
+
+def _numbers(column: pd.Series) -> pd.Series:
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    _refuse(column, numbers.isna() & column.notna())
+    return numbers
+
+
+def _whole_numbers(column: pd.Series) -> pd.Series:
+    numbers = _numbers(column)
+    _refuse(column, ~np.isfinite(numbers) | (numbers % 1 != 0))
+    return numbers.astype(int)
+
+
+def _refuse(column: pd.Series, wrong: pd.Series) -> None:
+    if wrong.any():
+        kind = "words" if column.name in ("agent", "env") else "numbers"
+        raise ValueError(f"source must have {kind} as {column.name}, but one is {column[wrong].iloc[0]!r}")

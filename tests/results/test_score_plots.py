@@ -1,0 +1,201 @@
+"""Figures of scores: what came in goes out, and shows the numbers that were given."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from mico.results import score_plots
+from mico.results.plots import PALETTE
+from mico.results.statistics import Band, Estimate
+
+T_75 = 2.4142  # Student's quantile of 87.5% for one degree of freedom, tan(3π/8)
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def grid(rows, columns):
+    return Figure(layout="constrained").subplots(rows, columns, squeeze=False)
+
+
+def band_of(ax, index=0):
+    """The lowest and the highest point of a band."""
+    extents = ax.collections[index].get_paths()[0].get_extents()
+    return extents.y0, extents.y1
+
+
+def points_of(line):
+    return list(zip(line.get_xdata().tolist(), line.get_ydata().tolist()))
+
+
+def legend_of(axes):
+    return [text.get_text() for text in axes.flat[0].figure.legends[0].get_texts()]
+
+
+def curves(values_of, **more):
+    """Rows of training curves by (arm, env), a list of two seeds' values at each step."""
+    return pd.DataFrame(
+        [
+            {"arm": arm, "env": env, "seed": seed, "step": 10 * step, "value": value, **more}
+            for (arm, env), steps in values_of.items()
+            for step, values in enumerate(steps, start=1)
+            for seed, value in enumerate(values)
+        ]
+    )
+
+
+def test_styles_differ_beyond_the_palette():
+    found = score_plots.styles(range(24))
+    assert len({(style["color"], style["linestyle"]) for style in found.values()}) == 24
+    assert [found[place]["color"] for place in range(6)] == list(PALETTE)
+    assert score_plots.styles("ab")["b"] == score_plots.styles("xb")["b"] != score_plots.styles("a")["a"]
+
+
+def test_aggregate_lines_show_values_and_bands(ax):
+    rows = [("dqn", 10, 1.0, 0.5, 1.5), ("dqn", 20, 2.0, 1.0, 4.0), ("iqn", 10, 3.0, 3.0, 3.0)]
+    frame = pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"])
+    assert score_plots.aggregate_lines(frame, ax, label="IQM") is ax
+    assert [points_of(line) for line in ax.lines] == [[(10, 1), (20, 2)], [(10, 3)]]
+    assert band_of(ax) == (0.5, 4)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("steps", "IQM")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["dqn", "iqn"]
+    assert ax.lines[0].get_color() != ax.lines[1].get_color()
+
+
+def test_steps_become_frames_and_styles_may_be_given(ax):
+    frame = pd.DataFrame({"arm": "dqn", "step": [10, 20], "value": 1.0, "low": 0.0, "high": 2.0})
+    style = {"dqn": {"color": "red", "linestyle": ":"}}
+    score_plots.aggregate_lines(frame, ax, label="mean", frame_skip=4, style_of=style)
+    assert ax.lines[0].get_xdata().tolist() == [40, 80]
+    assert ax.get_xlabel() == "frames"
+    assert (ax.lines[0].get_color(), ax.lines[0].get_linestyle()) == ("red", ":")
+
+
+def test_a_training_grid_has_an_axes_for_each_environment():
+    frame = curves(
+        {
+            ("dqn", "atari/b"): [[1.0, 3.0], [5.0, 9.0]],
+            ("iqn", "atari/b"): [[0.0, 0.0]],
+            ("dqn", "atari/a"): [[4.0, 4.0]],
+        }
+    )
+    axes = grid(2, 2)
+    assert score_plots.training_grid(frame, axes) is axes
+    assert [ax.get_title() for ax in axes.flat] == ["a", "b", "", ""]
+    assert [ax.axison for ax in axes.flat] == [True, True, False, False]
+    b = axes[0, 1]
+    assert [points_of(line) for line in b.lines] == [[(10, 2), (20, 7)], [(10, 0)]]
+    assert band_of(b) == pytest.approx((min(2 - T_75, 7 - 2 * T_75), 7 + 2 * T_75), abs=1e-3)
+    assert legend_of(axes) == ["dqn", "iqn"]
+    assert to_hex(axes[0, 0].lines[0].get_color()) == to_hex(b.lines[0].get_color())
+
+
+def test_a_training_grid_takes_levels_frames_and_styles():
+    frame = curves({("dqn", "minatar/a"): [[1.0, 3.0]], ("dqn", "atari/a"): [[1.0, 3.0]]})
+    axes = grid(1, 2)
+    style = {"dqn": {"color": "red", "linestyle": "-"}}
+    score_plots.training_grid(frame, axes, level=0.5, frame_skip=4, style_of=style)
+    assert band_of(axes[0, 0]) == pytest.approx((1, 3))  # Student's quantile of 75% for one degree of freedom is 1
+    assert axes[0, 0].lines[0].get_xdata().tolist() == [40]
+    assert axes[0, 0].lines[0].get_color() == "red"
+    assert [ax.get_title() for ax in axes.flat] == ["atari/a", "minatar/a"]  # without their families they are the same
+
+
+def test_grids_that_are_too_small_are_refused():
+    frame = curves({("dqn", env): [[1.0, 2.0]] for env in "abc"})
+    with pytest.raises(ValueError, match="axes must be one for each of the 3 environments, but are 2"):
+        score_plots.training_grid(frame, grid(1, 2))
+    with pytest.raises(ValueError, match="level must lie between 0 and 1, but is 75"):
+        score_plots.training_grid(frame, grid(1, 3), level=75.0)
+
+
+def swept():
+    """Two values of α, two of β and a baseline on two games; the value tells which is which."""
+    parts = [
+        curves(
+            {(f"dqn + mico ({a}, {b})", env): [[a + b, a + b]]}, metric="mico", **{"metric.alpha": a, "metric.beta": b}
+        )
+        for a in (0.1, 0.5)
+        for b in (1.0, 2.0)
+        for env in ("atari/x", "atari/y")
+    ]
+    base = curves({("dqn", "atari/x"): [[9.0, 9.0]], ("dqn", "atari/y"): [[8.0, 8.0]]}, metric="none")
+    return pd.concat([*parts, base], ignore_index=True)
+
+
+def test_a_sweep_grid_has_a_row_for_alpha_a_line_for_beta_and_the_baseline_in_grey():
+    axes = grid(2, 2)
+    assert score_plots.sweep_grid(swept(), axes) is axes
+    shown = [[[line.get_ydata()[0] for line in ax.lines] for ax in row] for row in axes]
+    assert shown == [[[9, 1.1, 2.1], [8, 1.1, 2.1]], [[9, 1.5, 2.5], [8, 1.5, 2.5]]]
+    grey, *others = (to_hex(line.get_color()) for line in axes[1, 1].lines)
+    assert grey[1:3] == grey[3:5] == grey[5:7]
+    assert others == list(PALETTE[:2])
+    assert legend_of(axes) == ["dqn", "β = 1", "β = 2"]
+    assert [ax.get_title() for ax in axes[0]] == ["x", "y"]
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["α = 0.1", "α = 0.5"]
+
+
+def test_a_sweep_grid_of_other_fields_levels_and_frames():
+    axes = grid(2, 2)
+    score_plots.sweep_grid(swept(), axes, row="metric.beta", line="metric.alpha", frame_skip=4)
+    assert [line.get_ydata()[0] for line in axes[1, 0].lines] == [9, 2.1, 2.5]
+    assert axes[0, 0].lines[0].get_xdata().tolist() == [40]
+    assert axes[1, 0].get_xlabel() == "frames"
+    wide = swept().assign(value=lambda frame: frame["value"] + 2 * frame["seed"])  # 1 on either side of the mean
+    for level, half in ((0.5, 1.0), (0.75, T_75)):
+        axes = grid(2, 2)
+        score_plots.sweep_grid(wide, axes, level=level)
+        assert band_of(axes[0, 0]) == pytest.approx((10 - half, 10 + half), abs=1e-3)
+    words = (
+        swept().rename(columns={"metric.alpha": "metric.pairs"}).replace({"metric.pairs": {0.1: "all", 0.5: "some"}})
+    )
+    axes = grid(2, 2)
+    score_plots.sweep_grid(words, axes, row="metric.pairs")
+    assert axes[0, 0].get_ylabel() == "metric.pairs = all"
+
+
+def test_sweeps_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"axes must be 2 × 2, but their shape is \(2, 3\)"):
+        score_plots.sweep_grid(swept(), grid(2, 3))
+    other = swept().replace({"arm": {"dqn + mico (0.1, 1.0)": "iqn + mico"}})
+    both = pd.concat([swept(), other[other["arm"] == "iqn + mico"]], ignore_index=True)
+    with pytest.raises(ValueError, match=r"one arm to a line, but have dqn \+ mico \(0.1, 1.0\) and iqn \+ mico"):
+        score_plots.sweep_grid(both, grid(2, 2))
+
+
+def test_improvement_bars_are_sorted_and_counted(ax):
+    percent = pd.Series({"atari/a": -5.0, "atari/b": 1000.0, "atari/c": 0.0, "atari/d": 20.0})
+    assert score_plots.improvement_bars(percent, ax) is ax
+    assert [bar.get_height() for bar in ax.patches] == [1000, 20, 0, -5]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["b", "d", "c", "a"]
+    assert ax.get_title() == "mean +253.8%, 2 of 4 improved"
+    assert ax.get_yscale() == "symlog"
+    colours = [to_hex(bar.get_facecolor()) for bar in ax.patches]
+    assert colours == [PALETTE[0], PALETTE[0], PALETTE[1], PALETTE[1]]
+
+
+def test_interval_bars_show_dots_and_ends(ax):
+    estimates = {"dqn": Estimate(1.0, 0.5, 2.0), "one seed": Estimate(3.0, np.nan, np.nan)}
+    assert score_plots.interval_bars(estimates, ax, label="IQM") is ax
+    bar, dot, _, lone = ax.lines
+    assert (points_of(bar), points_of(dot), points_of(lone)) == ([(0.5, 0), (2, 0)], [(1, 0)], [(3, 1)])
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["dqn", "one seed"]
+    low, high = ax.get_ylim()
+    assert low > high  # the first is on top
+    assert ax.get_xlabel() == "IQM"
+
+
+def test_profile_lines_show_shares_and_bands(ax):
+    thresholds = np.array([0.0, 1.0, 2.0])
+    shares = Band(np.array([1.0, 0.5, 0.25]), np.array([0.9, 0.25, 0.0]), np.array([1.0, 0.75, 0.5]))
+    style = {"dqn": {"color": "red", "linestyle": "--"}}
+    assert score_plots.profile_lines({"dqn": shares}, thresholds, ax, label="score τ", style_of=style) is ax
+    assert points_of(ax.lines[0]) == [(0, 1), (1, 0.5), (2, 0.25)]
+    assert band_of(ax) == (0, 1)
+    assert ax.lines[0].get_color() == "red"
+    assert (ax.get_xlabel(), ax.get_ylim(), ax.get_xlim()) == ("score τ", (0, 1), (0, 2))
