@@ -43,3 +43,50 @@ def chromium():
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=[*sandbox, "--disable-dev-shm-usage"])
         yield browser
         browser.close()
+
+
+@contextmanager
+def visits(browser):
+    """Opens pages from disk; afterwards nothing must have gone wrong in them, nor been asked of the network."""
+    contexts, troubles = [], []
+
+    def opening(path, *, width=1280, height=900, scheme="light", touch=False):
+        size = {"width": width, "height": height}
+        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(5000)
+        page.on("console", lambda message: message.type in ("error", "warning") and troubles.append(message.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        address = path.as_uri()
+        page.on("request", lambda request: request.url.startswith((address, "data:")) or troubles.append(request.url))
+        page.goto(address)
+        return page
+
+    yield opening
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def themes(opened, path, prepare=lambda page: None):
+    """The ground of a page, and its worst contrast, in light, dark by the button, dark, and light by the button."""
+    for scheme in ("light", "dark"):
+        page = opened(path, scheme=scheme)
+        prepare(page)
+        for press in (False, True):
+            if press:
+                page.click("#theme")
+            assert page.get_attribute("#theme", "aria-pressed") == str((scheme == "dark") != press).lower()
+            yield page.evaluate("getComputedStyle(document.body).backgroundColor"), page.evaluate(WORST_CONTRAST)
+
+
+def assert_both_themes_can_be_read(opened, path, prepare=lambda page: None, *, texts):
+    grounds = []
+    for ground, worst in themes(opened, path, prepare):
+        grounds.append(ground)
+        assert worst["checked"] > texts
+        assert worst["ratio"] >= 4.5, worst
+    light, toggled_dark, dark, toggled_light = grounds
+    assert (light, dark) == (toggled_light, toggled_dark)
+    assert light != dark

@@ -17,6 +17,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explore": ("mico.commands.explore", "the metrics of one problem as a page to look around in"),
     "list": ("mico.commands.list", "the problems and metrics that have a name"),
     "metric": ("mico.commands.metric", "one metric of one problem: matrix, figures and a summary"),
+    "report": ("mico.commands.report", "many runs, or tables of results, as one page with figures and tables"),
+    "sweep": ("mico.commands.sweep", "a grid of runs as fleets: here, in several processes or on a Ray cluster"),
     "train": ("mico.commands.train", "agents with and without a metric loss, many runs as one fleet"),
 }
 

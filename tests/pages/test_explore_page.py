@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from browsers import WORST_CONTRAST, chromium, needs_chromium
+from browsers import assert_both_themes_can_be_read, chromium, needs_chromium, visits
 from mico import cli
 from mico.pages.explore import Exploration, Plane, View, explore_page
 from mico.tabular import METRICS, distance, factored_mico, optimal_value, problem
@@ -50,26 +50,8 @@ def browser():
 
 @pytest.fixture
 def opened(browser, pages):
-    """Opens a page; afterwards nothing must have gone wrong in it, nor been asked of the network."""
-    contexts, troubles = [], []
-
-    def opening(name, *, width=1280, height=900, scheme="light", touch=False):
-        size = {"width": width, "height": height}
-        context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=touch)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(5000)
-        page.on("console", lambda message: message.type in ("error", "warning") and troubles.append(message.text))
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        address = (pages / f"{name}.html").as_uri()
-        page.on("request", lambda request: request.url == address or troubles.append(request.url))
-        page.goto(address)
-        return page
-
-    yield opening
-    for context in contexts:
-        context.close()
-    assert troubles == []
+    with visits(browser) as opening:
+        yield lambda name, **how: opening(pages / f"{name}.html", **how)
 
 
 def number(text):
@@ -284,21 +266,7 @@ def test_a_phone_scrolls_in_one_direction_only(opened, name):
 @needs_chromium
 @pytest.mark.parametrize("name", ["rooms", "garnet", "mine"])
 def test_both_themes_can_be_read(opened, name):
-    grounds = []
-    for scheme in ("light", "dark"):
-        page = opened(name, scheme=scheme)
-        page.click("#everything summary")
-        for press in (False, True):
-            if press:
-                page.click("#theme")
-            assert page.get_attribute("#theme", "aria-pressed") == str((scheme == "dark") != press).lower()
-            grounds.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-            worst = page.evaluate(WORST_CONTRAST)
-            assert worst["checked"] > 40
-            assert worst["ratio"] >= 4.5, worst
-    light, toggled_dark, dark, toggled_light = grounds
-    assert (light, dark) == (toggled_light, toggled_dark)
-    assert light != dark
+    assert_both_themes_can_be_read(opened, name, lambda page: page.click("#everything summary"), texts=40)
 
 
 @needs_chromium

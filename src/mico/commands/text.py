@@ -1,9 +1,11 @@
-"""What the code says about itself, in words that a terminal can show."""
+"""Words that a terminal can show: what the code says about itself, and sizes."""
 
 import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
+
+from rich.console import Console
 
 _SYMBOLS = {"$": "", r"\Pi ": "Π", r"\gamma": "γ", r"\Delta ": "Δ", r"\le": "≤"}
 
@@ -15,3 +17,18 @@ def summary(documented: Callable[..., Any]) -> str:
     for formula, symbol in _SYMBOLS.items():
         text = text.replace(formula, symbol)
     return text
+
+
+def moves(console: Console) -> bool:
+    """Whether lines can be painted over."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def in_bytes(size: int) -> str:
+    """A number of bytes, to three digits."""
+    number = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
 
+from mico.commands.text import in_bytes, moves
 from mico.commands.train_options import parse
 from mico.deep.settings import Run, varied
 from mico.deep.train import Progress, train
@@ -63,7 +64,7 @@ class Display:
         self._bar = Bars(*columns, console=console)
         self._task = self._bar.add_task("compiling", total=None)
         live = Live(console=console, get_renderable=self._painted, transient=True)
-        self.shown: AbstractContextManager = live if _moves(console) else nullcontext()
+        self.shown: AbstractContextManager = live if moves(console) else nullcontext()
 
     def update(self, progress: Progress) -> None:
         now, self._progress, first = time.monotonic(), progress, self._progress is None
@@ -74,7 +75,7 @@ class Display:
             self._pace.append((now, progress.step))
         while len(self._pace) > 2 and now - self._pace[1][0] > _WINDOW:
             self._pace.popleft()
-        if not _moves(self._console) and now - self._said > _SILENCE and progress.step < progress.steps:
+        if not moves(self._console) and now - self._said > _SILENCE and progress.step < progress.steps:
             self._console.print(self._line(progress))
             self._said = now
 
@@ -120,23 +121,9 @@ class Display:
 
     def _say_what_begins(self, progress: Progress) -> None:
         count = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
-        size = _bytes(self._runs[0].replay.size(self._runs[0].env.spec) * len(self._runs))
+        size = in_bytes(self._runs[0].replay.size(self._runs[0].env.spec) * len(self._runs))
         self._console.print(f"{count} of {progress.steps:,} steps; the replay takes {size}.")
         if progress.step == progress.steps:
             self._console.print("All steps were taken before: there is nothing to do.")
         elif progress.step:
             self._console.print(f"Going on from step {progress.step:,}.")
-
-
-def _moves(console: Console) -> bool:
-    """Whether lines can be painted over."""
-    return console.is_terminal and not console.is_dumb_terminal
-
-
-def _bytes(size: int) -> str:
-    number = float(size)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    return f"{number:.3g} TB"

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from mico.deep.fields import flat
-from mico.deep.settings import Run, describe, varied
+from mico.deep.settings import Label, Run, describe, varied
 from mico.results.folders import write_json
 from mico.results.log import Log, TensorBoard
 
@@ -21,7 +21,9 @@ _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint",
 class Outputs:
     """The folder of a fleet, new or found again with the same runs in it."""
 
-    def __init__(self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool):
+    def __init__(
+        self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool, labels: Sequence[Label] | None = None
+    ):
         self.names = list(runs)
         self.folders = [out / name for name in runs]
         described = [describe(run) for run in runs.values()]
@@ -29,10 +31,12 @@ class Outputs:
         if found is not None:
             _check_same(found, self.names, described, steps)
         starts = [_starts(folder) for folder in self.folders]
-        write_json(out / "fleet.json", {"runs": self.names, "steps": steps, "settings": described})
-        for folder, one, own, before in zip(self.folders, described, varied([*runs.values()]), starts, strict=True):
+        about = {"runs": self.names, "steps": steps, "settings": described}
+        write_json(out / "fleet.json", about | ({"labels": [one._asdict() for one in labels]} if labels else {}))
+        own = map(Label, self.names, described, varied([*runs.values()]))
+        for folder, label, one, before in zip(self.folders, labels or own, described, starts, strict=True):
             folder.mkdir(exist_ok=True)
-            write_json(folder / "config.json", _about(folder.name, one, own) | {"steps": steps, "starts": before})
+            write_json(folder / "config.json", _about(label, one) | {"steps": steps, "starts": before})
             (folder / "log.jsonl").touch()
         self._logs = [Log(folder / "log.jsonl") for folder in self.folders]
         self._boards: list[TensorBoard] = []
@@ -93,6 +97,12 @@ def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
     return None
 
 
+def labels_in(out: Path, *, resume: bool) -> list[Label]:
+    """Those that fleet.json holds, if any were given when it was made."""
+    found = fleet_in(out, resume=resume) or {}
+    return [Label(**label) for label in found.get("labels", [])]
+
+
 def _read_json(file: Path) -> Any:
     try:
         return json.loads(file.read_bytes())
@@ -104,7 +114,9 @@ def _describes_fleet(found: Any) -> bool:
     match found:
         case {"runs": [*names], "settings": [*settings], "steps": int()}:
             whole = all(isinstance(name, str) for name in names) and all(isinstance(one, dict) for one in settings)
-            return whole and len(names) == len(settings)
+            given = found.get("labels", [])
+            named = all(isinstance(one, dict) and {*one} == {*Label._fields} for one in given)
+            return whole and len(names) == len(settings) and named and len(given) in (0, len(names))
     return False
 
 
@@ -118,6 +130,8 @@ def _check_same(found: dict[str, Any], names: list[str], described: list[dict[st
             was, now = old.get(field), json.loads(json.dumps(new.get(field)))
             if was != now:
                 raise ValueError(f"{field} of {name} is {now!r}, but the run here was made with {was!r}")
+    if [*before] != names:
+        raise ValueError(f"the runs here are called {', '.join(before)}, not {', '.join(names)}")
     if steps < found["steps"]:
         raise ValueError(f"steps is {steps}, but the runs here were made for {found['steps']}")
 
@@ -133,11 +147,14 @@ def _starts(folder: Path) -> list[dict[str, Any]]:
     return config["starts"]
 
 
-def _about(name: str, described: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    """What every row of a run's log has in common, and all of its settings."""
-    metric = None if described["metric"] is None else described["metric"]["name"]
-    short = {"run": name, "agent": described["agent"]["name"], "metric": metric, "env": described["env"]["name"]}
-    return short | {"seed": described["seed"], "varied": own, "settings": described}
+def _about(label: Label, described: dict[str, Any]) -> dict[str, Any]:
+    """What every row of a run's log has in common, and all of its settings; also what it was computed as, if not so."""
+    name, shown, own = label
+    metric = None if shown["metric"] is None else shown["metric"]["name"]
+    short = {"run": name, "agent": shown["agent"]["name"], "metric": metric, "env": shown["env"]["name"]}
+    other = {part: value for part, value in described.items() if value != shown[part]}
+    about = short | {"seed": shown["seed"], "varied": own, "settings": shown}
+    return about | ({"computed_as": other} if other else {})
 
 
 def _origin() -> dict[str, Any]:

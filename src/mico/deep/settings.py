@@ -3,7 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -123,6 +123,14 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     if twice:
         raise ValueError(f"runs of a fleet must differ, but there are several of {twice[0]}")
     return names
+
+
+class Label(NamedTuple):
+    """What a run is called, the settings it stands for, and those of them that make it one arm of several."""
+
+    name: str
+    settings: dict[str, Any]
+    varied: dict[str, Any]
 
 
 def _fields(settings: eqx.Module) -> dict[str, Any]:

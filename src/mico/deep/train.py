@@ -19,11 +19,11 @@ from mico.deep.envs import AbstractHostEnv
 from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
-from mico.deep.outputs import Outputs, fleet_in
+from mico.deep.outputs import Outputs, labels_in
 from mico.deep.parameters import save_parameters
 from mico.deep.refilling import Remains, emptied, remains
 from mico.deep.rows import added, means, nothing
-from mico.deep.settings import Run, run_names
+from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
 from mico.deep.types import Spec
 from mico.results.folders import writable
@@ -68,25 +68,28 @@ def train(
     checkpoint_seconds: float = 300.0,
     checkpoint_replay: CheckpointReplay = "whole",
     tensorboard: bool = False,
+    labels: Sequence[Label] = (),
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
     """Train runs of one shape side by side for so many agent steps each, and leave everything in `out`.
 
     What was interrupted, or killed, goes on with `resume` as if nothing had happened. Checkpoints whose replay is
-    "empty" are small, but a run that goes on from one fills its replay again before it learns.
+    "empty" are small, but a run that goes on from one fills its replay again before it learns. With labels, runs are
+    called and described by those: such as a baseline that is computed as a metric loss of weight 0.
     """
     _check(runs, steps, checkpoint_seconds, checkpoint_replay)
     if tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)
-    named = dict(zip(run_names(runs), runs, strict=True))
-    fleet_in(out, resume=resume)
+    labels = labels or labels_in(out, resume=resume)
+    names = [label.name for label in labels] if len(labels) == len(runs) else run_names(runs)
+    named = dict(zip(names, runs, strict=True))
     engine = (Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated)(runs, fleet)
     with closing(engine), stop_signals() as stopping:
         shape = jax.eval_shape(engine.begin)  # what cannot be made is refused before anything is written
         with (
             exclusive(writable(out)),
-            closing(Outputs(out, named, steps, resume=resume)) as outputs,
+            closing(Outputs(out, named, steps, resume=resume, labels=labels)) as outputs,
             closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):
             training = _Training(fleet, engine, outputs, checkpoints, steps, report)

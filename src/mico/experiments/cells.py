@@ -4,7 +4,6 @@ import io
 import multiprocessing
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -16,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from mico.results.folders import writable, write_whole
+from mico.sweeps.processes import end_with_parent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _FOLDER = "cells"
@@ -89,9 +89,7 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 def _settle() -> None:
     """A worker ends with its parent, and without a word when Ctrl-C stops both."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
+    end_with_parent()
 
 
 def read_frame(path: Path) -> pd.DataFrame:

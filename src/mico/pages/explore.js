@@ -70,18 +70,6 @@ function radios(place, name, entries, initial, chosen) {
   }
 }
 
-function isDark() {
-  const { theme } = document.documentElement.dataset;
-  return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-}
-
-function showTheme() {
-  byId("theme").ariaPressed = `${isDark()}`;
-  drawMatrix();
-}
-
-const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
-
 function start() {
   const more = Object.entries(page.facts).map(([key, value]) => `${key} ${value}`);
   byId("about").textContent = [
@@ -109,18 +97,13 @@ function start() {
     if (event.target.validity.valid && event.target.value) choose({ near: Number(event.target.value) });
   });
   byId("everything").addEventListener("toggle", draw);
-  byId("theme").addEventListener("click", () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    showTheme();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
   byId("left-out").textContent = `Left out: ${page.leftOut}.`;
   byId("left-out").hidden = page.leftOut === null;
   buildMap();
   buildMatrix();
   buildPlane();
   draw();
-  showTheme();
+  followTheme(drawMatrix);
 }
 
 start();

@@ -1,17 +1,12 @@
 """One page to look at the metrics of a finite MDP: data in, HTML out."""
 
-import base64
-import hashlib
-import html
-import json
 from dataclasses import dataclass
-from importlib import resources
-from string import Template
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from mico.pages.assembly import assembled, packed
 from mico.tabular.problems import Layout
 from mico.tabular.value_bound import ValueBound
 
@@ -80,23 +75,8 @@ class Exploration:
 
 def explore_page(exploration: Exploration) -> str:
     """The page, with its style, script and data inside, and a policy that lets it load nothing else."""
-    style, script = _stored("explore.css"), "\n".join(map(_stored, _SCRIPTS))
-    content = json.dumps(_data(exploration), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    return Template(_stored("explore.html")).substitute(
-        title=html.escape(exploration.title),
-        policy=f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}; base-uri 'none'",
-        style=style,
-        script=script,
-        data=content,
-    )
-
-
-def _stored(name: str) -> str:
-    return resources.files("mico.pages").joinpath(name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    title, data = exploration.title, _data(exploration)
+    return assembled("explore", _SCRIPTS, data, title=title, kind="behavioural distances")
 
 
 def _data(exploration: Exploration) -> dict[str, Any]:
@@ -124,12 +104,7 @@ def _metric(view: View) -> dict[str, Any]:
         "error": view.error,
         "broken": view.bound.broken,
         "gap": view.bound.mean_gap,
-        "distance": _packed(view.distance),
-        "value": _packed(view.value, "<f8"),
-        "plane": {**view.plane._asdict(), "points": _packed(view.plane.points)},
+        "distance": packed(view.distance),
+        "value": packed(view.value, "<f8"),
+        "plane": {**view.plane._asdict(), "points": packed(view.plane.points)},
     }
-
-
-def _packed(array: Float[np.ndarray, "..."], kind: Literal["<f4", "<f8"] = "<f4") -> str:
-    """The numbers in single or double precision, least significant byte first, in base64."""
-    return base64.b64encode(np.ascontiguousarray(array, dtype=kind).tobytes()).decode()

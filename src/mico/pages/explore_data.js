@@ -1,9 +1,5 @@
-"use strict";
-
 // The data of the page, decoded; numbers and colours as the views show them.
 
-const page = JSON.parse(document.getElementById("data").textContent);
-const bytes = (packed) => Uint8Array.from(atob(packed), (byte) => byte.charCodeAt(0)).buffer;
 for (const metric of page.metrics) {
   metric.distance = new Float32Array(bytes(metric.distance));
   metric.value = new Float64Array(bytes(metric.value));
@@ -26,19 +22,9 @@ const now = {
   nearest: [],
 };
 
-const byId = (id) => document.getElementById(id);
 const between = (x, y, metric = now.metric) => metric.distance[x * page.states + y];
 const valueGap = (x, y, metric = now.metric) => Math.abs(metric.value[x] - metric.value[y]);
 const stateName = (x) => (page.names ? `${page.names[x]}` : `${x}`);
-
-function digits(number, count = 4) {
-  const size = Math.abs(number);
-  let text = number.toPrecision(count);
-  if (size === 0) text = "0";
-  else if (size < 1e-4 || size >= 1e6) text = number.toExponential(count - 1);
-  else if (text.includes("e")) text = number.toFixed(0);
-  return text.replace("e+", "e").replaceAll("-", "−");
-}
 
 // What the certified error of distances, or the rounding of values, does not tell from 0 is 0.
 const distanceText = (d, count = 4) => (Math.abs(d) <= now.metric.error ? "0" : digits(d, count));
@@ -49,21 +35,6 @@ function shortText(d) {
   return (size < 0.01 || size >= 1e4 ? d.toExponential(0) : d.toFixed(0)).replace("e+", "e").replace("-", "−");
 }
 const valueText = (v, count = 4) => (Math.abs(v) <= now.metric.rounding ? "0" : digits(v, count));
-const percent = (share) => `${(100 * share).toFixed(1)}%`;
-
-// A colour of the style sheet as the theme has it now.
-function shade(name) {
-  const probe = byId("said");
-  probe.style.color = `var(${name})`;
-  return getComputedStyle(probe).color;
-}
-
-function made(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
-
 // Text whose Vπ has its π raised.
 const raised = (text) => text.split("Vπ").flatMap((part, i) => (i ? ["V", made("sup", {}, "π"), part] : [part]));
 

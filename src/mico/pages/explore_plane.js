@@ -4,12 +4,6 @@ const plane = { element: byId("plane"), points: [], places: [], focused: null };
 const MARGIN = 22; // pixels around the points
 const REACH = 26; // pixels from a click to the point that it means
 
-function drawn(tag, attributes) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  return element;
-}
-
 function buildPlane() {
   const svg = plane.element;
   plane.points = Array.from({ length: page.states }, (_, state) =>

@@ -10,6 +10,10 @@ from pathlib import Path
 _held: set[int] = set()
 
 
+class OccupiedError(ValueError):
+    """Another process writes the folder."""
+
+
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Keep other writers out of a folder; the kernel lets go of it when the process ends, however it ends."""
@@ -20,7 +24,7 @@ def exclusive(folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(descriptor, 1000, 0).decode().strip() or "another process"
-            raise ValueError(f"{folder} is being written by {holder}") from error
+            raise OccupiedError(f"{folder} is being written by {holder}") from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()} on {platform.node()}\n".encode(), 0)
         yield

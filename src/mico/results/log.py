@@ -105,7 +105,7 @@ def summary_writer() -> Any:
 
 def read_log(path: Path) -> pd.DataFrame:
     """The rows of one log, one column a name; a last line that is still being written is left out."""
-    return pd.DataFrame(_rows(path))
+    return pd.DataFrame(read_rows(path))
 
 
 def read_runs(folder: Path) -> pd.DataFrame:
@@ -150,7 +150,7 @@ def _tidy(folder: Path, config: Mapping[str, Any]) -> pd.DataFrame:
         raise ValueError(f"{folder / 'config.json'} has no {', '.join(missing)}")
     numbers = [
         (row["step"], name, value)
-        for row in _rows(folder / "log.jsonl")
+        for row in read_rows(folder / "log.jsonl")
         for name, value in row.items()
         if name != "step"
     ]
@@ -162,23 +162,30 @@ def _tidy(folder: Path, config: Mapping[str, Any]) -> pd.DataFrame:
     return table.assign(**about, **varied)
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The same, each with what it holds."""
     lines = path.read_bytes().split(b"\n")
     last = lines.pop()  # after the last line's end: nothing, or a row still being written
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(_row(line))
-        except ValueError as error:
-            raise ValueError(f"{path}, line {number}, is no row of a log: {error}") from error
     try:
-        return [*rows, _row(last)]
+        rows = [_row(row) for row in json.loads(b"[%b]" % b",".join(lines))]  # all at once takes half the time
+    except ValueError:
+        rows = []
+    if len(rows) != len(lines):  # something is wrong, and this finds out where
+        rows = [_numbered(path, number, line) for number, line in enumerate(lines, start=1)]
+    try:
+        return [*rows, _row(json.loads(last))]
     except ValueError:
         return rows
 
 
-def _row(line: bytes) -> dict[str, Any]:
-    row = json.loads(line)
+def _numbered(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        return _row(json.loads(line))
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}, is no row of a log: {error}") from error
+
+
+def _row(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict) or "step" not in row:
         raise ValueError("no step")
     return {name: float(value) if isinstance(value, str) else value for name, value in row.items()}

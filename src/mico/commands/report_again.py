@@ -1,0 +1,52 @@
+"""How to train runs again: their commands, versions, commits and devices."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from mico.commands.train_line import train_line
+from mico.pages.report import Again
+from mico.pages.report_sources import Record, are_settings
+
+
+def commands(records: Iterable[Record]) -> tuple[Again, ...]:
+    """Those of each fleet, in the order in which they are found."""
+    fleets: dict[Path, list[Record]] = {}
+    for record in records:
+        fleets.setdefault(record.fleet, []).append(record)
+    return tuple(_again(fleet, runs) for fleet, runs in fleets.items())
+
+
+def _again(fleet: Path, runs: list[Record]) -> Again:
+    lines = []
+    for run in runs:
+        line = _line([run.config], run.steps, f"{fleet.name}-{run.config['run']}")
+        lines.append((f"{run.config['run']}, {run.state}", line or "its config.json has no settings"))
+    together = _line(_fleet_settings(fleet, runs), max((run.steps or 0 for run in runs), default=0), fleet.name)
+    return Again(fleet.name, tuple(_origins(runs)), together if len(runs) > 1 else lines[0][1], tuple(lines))
+
+
+def _line(configs: list[dict[str, Any]], steps: int | None, out: str) -> str | None:
+    settings = [config["settings"] for config in configs if config.get("settings")]
+    return train_line(settings, steps=steps, out=f"again/{out}") if steps and len(settings) == len(configs) else None
+
+
+def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
+    """Of all runs of the fleet, also of those that left nothing; as far as the file that lists them can be read."""
+    try:
+        found = json.loads((fleet / "fleet.json").read_bytes())["settings"]
+        return [{"settings": one if are_settings(one) else None} for one in found]
+    except (OSError, ValueError, KeyError, TypeError):
+        return [run.config for run in runs]
+
+
+def _origins(runs: list[Record]) -> Iterable[str]:
+    """A sentence for each different start of these runs."""
+    starts = [start for run in runs for start in run.config.get("starts", [])]
+    told = {}
+    for start in starts:
+        versions = ", ".join(f"{name} {version}" for name, version in (start.get("versions") or {}).items() if version)
+        where = f"on {start.get('device') or 'an unknown device'}, commit {start.get('commit') or 'unknown'}"
+        told[f"from step {start.get('step', 0):,} {where}; {versions or 'versions unknown'}"] = None
+    return told or ["versions, commit and device are unknown"]

@@ -1,0 +1,84 @@
+"""What arms are measured against: another arm, and a scale for each environment."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from mico.results.cells import NORMALISATIONS, Scale, finals
+from mico.results.intervals import mean_interval
+
+_LEVEL = 0.75
+_ROUNDING = 1e-6  # of returns, relative
+
+ScaleOf = Callable[[str], Scale | None]
+
+
+def baselines(frame: pd.DataFrame, named: str | None) -> dict[str, str]:
+    """The baseline of each arm that has one: the named arm, or the same agent without a metric loss or with α = 0."""
+    arms = frame.drop_duplicates("arm").set_index("arm")
+    if named is not None:
+        if named not in arms.index:
+            raise ValueError(f"baseline must be one of {', '.join(arms.index)}, but is {named!r}")
+        return {arm: named for arm in arms.index if arm != named}
+    found = {}
+    for arm, own in arms.iterrows():
+        same = arms[(arms["agent"] == own["agent"]) & (arms.index != arm)]
+        without = same[same["metric"] == "none"]
+        if own["metric"] != "none" and without.empty and "metric.alpha" in arms.columns and own["metric.alpha"] != 0:
+            without = same[(same["metric"] == own["metric"]) & (same["metric.alpha"] == 0)]
+        if own["metric"] != "none" and len(without) == 1:
+            found[str(arm)] = str(without.index[0])
+    return found
+
+
+def scale_of(name: str, frame: pd.DataFrame, *, baseline: str | None, last: int) -> tuple[ScaleOf, str]:
+    """A scale for each environment, and what it is in words: by name, of a baseline arm, or of a table in a file."""
+    if name == "baseline":
+        return _of_baseline(frame, baseline, last)
+    if name in NORMALISATIONS:
+        return NORMALISATIONS[name], _WORDS[name]
+    if not Path(name).is_file():
+        known = ", ".join([*NORMALISATIONS, "baseline"])
+        raise ValueError(f"normalise must be one of {known}, or a CSV file, but is {name!r}")
+    return _of_table(Path(name))
+
+
+_WORDS = {
+    "none": "raw returns",
+    "human": "human-normalised returns: 0 is a random policy's, 1 a human player's",
+    "thousandth": "returns divided by 1000",
+}
+
+
+def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[ScaleOf, str]:
+    r"""$(x - f) / (b - f)$ with the mean first return f of all runs and the mean final return b of the baseline.
+
+    It is none where b - f is not clearly above 0, by its 75% interval over seeds: noise would be the unit.
+    """
+    plain = frame.loc[frame["metric"] == "none", "arm"].unique()
+    if named is None and len(plain) != 1:
+        raise ValueError(f"normalise is baseline, and --baseline must say which of {', '.join(frame['arm'].unique())}")
+    arm = plain[0] if named is None else named
+    first = frame.sort_values("step").groupby(["env", "run"])["value"].first().groupby(level="env").mean()
+    scales = {}
+    for env, own in finals(frame[frame["arm"] == arm], last)[0].groupby("env"):
+        unit, low, _ = mean_interval(own["value"].to_numpy() - first[env], _LEVEL)
+        if min(unit, unit if np.isnan(low) else low) > _ROUNDING * abs(first[env]):
+            scales[str(env)] = Scale(first[env], unit)
+    words = f"on a scale for each environment: 0 is the mean first return of all runs, 1 the mean final return of {arm}"
+    return scales.get, words
+
+
+def _of_table(path: Path) -> tuple[ScaleOf, str]:
+    table = pd.read_csv(path)
+    lacking = [name for name in ("env", "low", "high") if name not in table.columns]
+    if lacking:
+        raise ValueError(f"{path} must have the columns env, low and high, but lacks {', '.join(lacking)}")
+    table = table.assign(low=pd.to_numeric(table["low"]), high=pd.to_numeric(table["high"]))
+    wrong = table[~(table["high"] > table["low"])]
+    if len(wrong):
+        raise ValueError(f"{path} must have a high that exceeds low, but {wrong['env'].iloc[0]} has not")
+    scales = {str(row.env): Scale(float(row.low), float(row.high - row.low)) for row in table.itertuples()}
+    return scales.get, f"returns on the scale of {path.name}: 0 is an environment's low, 1 its high"

@@ -1,0 +1,35 @@
+"""Curves for a page to draw: the mean of each arm in each environment at common steps, with an interval."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mico.pages.assembly import packed
+from mico.results.intervals import mean_intervals
+from mico.results.plots import colours
+
+LEVEL = 0.75
+
+
+def curve_data(curves: pd.DataFrame) -> dict[str, Any]:
+    """What the page holds of `training_curves`: arms with their colours, and for each environment steps and numbers."""
+    bands = mean_intervals(curves, ("env", "arm", "step"), LEVEL)
+    arms = {arm: index for index, arm in enumerate(curves["arm"].unique())}
+    envs = []
+    for env, own in bands.groupby("env", sort=True):
+        steps = np.unique(own["step"])
+        found = {arms[arm]: _packed(part.set_index("step").reindex(steps)) for arm, part in own.groupby("arm")}
+        envs.append({"name": str(env), "steps": packed(steps.astype(float), "<f8"), "curves": found})
+    shades = colours(arms)
+    return {
+        "arms": [{"name": str(arm), "colour": shades[arm]} for arm in arms],
+        "envs": envs,
+        "level": f"{LEVEL:.0%}",
+    }
+
+
+def _packed(band: pd.DataFrame) -> dict[str, str]:
+    columns = {"mean": "value", "low": "low", "high": "high", "seeds": "count"}
+    band = band.fillna({"count": 0})
+    return {name: packed(band[column].to_numpy(dtype=float)) for name, column in columns.items()}

@@ -1,0 +1,223 @@
+"""The figures of a report with their data, and a sentence for each that the data do not allow."""
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from mico.pages.report_curves import LEVEL
+from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
+from mico.pages.report_study import Study
+from mico.results import score_plots
+from mico.results.atari_scores import REFERENCES, game
+from mico.results.improvement import improvements
+from mico.results.intervals import mean_intervals
+from mico.results.score_curves import aggregate_curves
+from mico.results.statistics import Estimate, profile
+
+_POINTS = 30  # of aggregates against steps, each of which has a bootstrap
+_THRESHOLDS = 81
+
+
+class Drawing(NamedTuple):
+    """A figure, what it shows, and the numbers in it."""
+
+    name: str
+    caption: str
+    figure: Figure
+    data: pd.DataFrame
+
+
+class Undrawn(NamedTuple):
+    """Why there is no such figure."""
+
+    why: str
+
+
+def drawings(study: Study) -> Iterator[Drawing | Undrawn]:
+    """Every figure in turn, or why not."""
+    for draw in _FIGURES:
+        yield from draw(study)
+
+
+def _training(study: Study) -> Iterator[Drawing | Undrawn]:
+    envs = study.curves["env"].nunique()
+    figure, axes = _grid(envs, columns=min(envs, 5))
+    score_plots.training_grid(study.curves, axes, level=LEVEL, style_of=_styles(study))
+    caption = f"Returns while learning, in each environment: means over seeds with {LEVEL:.0%} intervals (Student)."
+    _legend(figure)
+    yield Drawing("curves", caption, figure, _bands(study.curves))
+
+
+def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
+    if (why := _not_aggregated(study)) is not None:
+        yield Undrawn(f"No aggregates against steps: {why}.")
+        return
+    names = [name for name in aggregates(study) if name != "optimality-gap"]
+    frame = study.scaled[study.scaled["env"].isin(study.shared_envs)]
+    parts, figure = [], Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
+    for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
+        lines, _ = aggregate_curves(frame, name, points=_POINTS, **study.bootstrap)
+        score_plots.aggregate_lines(lines, ax, label=LABELS[name], style_of=_styles(study))
+        parts.append(lines.assign(aggregate=name))
+    _legend(figure)
+    caption = f"Aggregates against steps with 95% intervals, {study.words}."
+    yield Drawing("aggregates-against-steps", caption, figure, pd.concat(parts, ignore_index=True))
+
+
+def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
+    why = _not_aggregated(study) or _too_few_seeds(study)
+    if why is not None:
+        yield Undrawn(f"No plot of intervals: {why}.")
+        return
+    names, parts = aggregates(study), []
+    figure = Figure(figsize=(3.6 * len(names) + 1, 0.9 + 0.45 * len(study.tables)), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
+    for ax, name in zip(axes, names):
+        found = {arm: study.estimate(table, name) for arm, table in study.tables.items()}
+        score_plots.interval_bars(found, ax, label=LABELS[name])
+        parts.append(_as_frame(found).assign(aggregate=name))
+    caption = f"Aggregates at the end with 95% intervals, {study.words}."
+    yield Drawing("intervals", caption, figure, pd.concat(parts, ignore_index=True))
+
+
+def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
+    why = _not_aggregated(study) or _too_few_seeds(study)
+    if why is not None:
+        yield Undrawn(f"No performance profiles: {why}.")
+        return
+    scores = np.concatenate([table.to_numpy().ravel() for table in study.tables.values()])
+    if scores.min() == scores.max():
+        yield Undrawn("No performance profiles: all scores are the same.")
+        return
+    thresholds = np.linspace(scores.min(), scores.max(), _THRESHOLDS)
+    found = {arm: profile(table, thresholds, **study.bootstrap) for arm, table in study.tables.items()}
+    figure = Figure(figsize=(6, 3.8), layout="constrained")
+    score_plots.profile_lines(found, thresholds, figure.subplots(), label="score τ", style_of=_styles(study))
+    _legend(figure)
+    data = pd.concat(
+        [pd.DataFrame({"arm": arm, "threshold": thresholds, **one._asdict()}) for arm, one in found.items()]
+    )
+    caption = f"Performance profiles: the share of runs that score more than τ, with 95% intervals, {study.words}."
+    yield Drawing("profiles", caption, figure, data)
+
+
+def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
+    both = [(arm, base) for arm, base in study.baseline_of.items() if {arm, base} <= set(study.raw.tables)]
+    if not both:
+        yield Undrawn(f"No bars of improvement: {no_baseline(study)}.")
+    for arm, base in both:
+        percent, lost = improvements(study.raw.tables[arm], study.raw.tables[base], _random_scores(study))
+        if len(percent) < 2:
+            yield Undrawn(f"No bars of improvement of {arm} on {base}: they need two environments at least.")
+            continue
+        figure = Figure(figsize=(max(4.5, 0.24 * len(percent) + 1.5), 3.8), layout="constrained")
+        score_plots.improvement_bars(percent, figure.subplots())
+        zero = "a random policy's" if study.scale == "human" else "the mean first return of all runs"
+        words = (
+            f"{arm} against {base}: difference of mean final returns in per cent of what the baseline has above {zero}."
+        )
+        data = percent.rename_axis("env").reset_index()
+        yield Drawing(f"improvement-{_slug(arm)}", " ".join([words, *(f"{one}." for one in lost)]), figure, data)
+
+
+def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
+    several = [pair for pair in pairs(study) if min(len(pair.x), len(pair.y)) > 1]
+    if not several:
+        why = "it needs two seeds of either arm" if pairs(study) else no_baseline(study)
+        yield Undrawn(f"No probability of improvement as a figure: {why}.")
+        return
+    found = {f"{pair.arm} > {pair.base}": pair.probability(study) for pair in several}
+    figure = Figure(figsize=(6, 1 + 0.4 * len(found)), layout="constrained")
+    ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement")
+    ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
+    caption = "How likely a run of one arm scores more than a run of the other, mean over environments, 95% intervals."
+    yield Drawing("probability-of-improvement", caption, figure, _as_frame(found))
+
+
+def _sweeps(study: Study) -> Iterator[Drawing | Undrawn]:
+    fields, curves = ["metric.alpha", "metric.beta"], study.curves
+    grids = 0
+    for agent, own in curves.groupby("agent", sort=False) if set(fields) <= set(curves.columns) else ():
+        swept, base = own[own["metric"] != "none"], own[own["metric"] == "none"]
+        lines = swept.groupby(fields)["arm"].nunique()
+        words = swept[fields].apply(pd.to_numeric, errors="coerce").isna().to_numpy().any()
+        few = min(swept[name].nunique() for name in fields) < 2
+        if few or words or lines.max() > 1 or base["arm"].nunique() > 1:
+            continue
+        rows, columns = swept[fields[0]].nunique(), swept["env"].nunique()
+        figure, axes = _grid(rows * columns, columns=columns)
+        score_plots.sweep_grid(own, axes, level=LEVEL)
+        caption = f"{agent} with every α and β, {LEVEL:.0%} intervals (Student); grey is the arm without a metric loss."
+        yield Drawing(f"alpha-beta-{_slug(str(agent))}", caption, figure, _bands(own))
+        grids += 1
+    if not grids:
+        yield Undrawn("No grid over α and β: no agent has several values of both and nothing else that varies.")
+
+
+_FIGURES: Sequence[Callable[[Study], Iterator[Drawing | Undrawn]]] = (
+    _against_steps,
+    _intervals,
+    _profiles,
+    _probabilities,
+    _improvements,
+    _sweeps,
+    _training,
+)
+
+
+def _not_aggregated(study: Study) -> str | None:
+    if not study.shared_envs:
+        return "no environment has scores of every arm"
+    return None if study.comparable else "raw returns of different environments cannot be averaged (--normalise)"
+
+
+def _too_few_seeds(study: Study) -> str | None:
+    alone = [arm for arm, table in study.tables.items() if len(table) < 2]
+    return f"{alone[0]} has a single seed" if alone else None
+
+
+def _random_scores(study: Study) -> dict[str, float]:
+    """Of Atari games those of a random policy; elsewhere what runs score at first stands for it."""
+    if study.scale == "human":
+        return {env: REFERENCES[game(env)].random for env in study.frame["env"].unique()}
+    first = study.frame.sort_values("step").groupby(["env", "run"])["value"].first()
+    return first.groupby(level="env").mean().to_dict()
+
+
+def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:
+    rows = ceil(count / columns)
+    figure = Figure(figsize=(max(2.7 * columns, 5.4), 2.2 * rows + 0.9), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _legend(figure: Figure) -> None:
+    """One for all Axes, above them, with as many columns as the figure has room for; names may be long."""
+    for legend in [*figure.legends, *(ax.get_legend() for ax in figure.axes)]:
+        if legend is not None:
+            legend.remove()
+    shown = {str(line.get_label()): line for ax in figure.axes for line in ax.lines}
+    wide = 0.5 + 0.085 * max(map(len, shown))  # inches of an entry, about
+    columns = max(1, min(len(shown), int(figure.get_figwidth() / wide)))
+    figure.legend(shown.values(), list(shown), loc="outside upper center", ncols=columns, frameon=False)
+
+
+def _bands(curves: pd.DataFrame) -> pd.DataFrame:
+    return mean_intervals(curves, ("env", "arm", "step"), LEVEL)
+
+
+def _styles(study: Study) -> dict[str, score_plots.Style]:
+    """The same for an arm in all figures and on the page."""
+    return score_plots.styles(study.curves["arm"].unique())
+
+
+def _as_frame(estimates: dict[str, Estimate]) -> pd.DataFrame:
+    return pd.DataFrame([{"arm": arm, **one._asdict()} for arm, one in estimates.items()])
+
+
+def _slug(text: str) -> str:
+    """Letters, digits and hyphens, for a file."""
+    return "-".join("".join(letter if letter.isalnum() else " " for letter in text).split()).lower()

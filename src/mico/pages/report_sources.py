@@ -1,0 +1,159 @@
+"""What a report is made of: runs on disk, sound or not, finished or not, and other people's results."""
+
+import errno
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from mico.pages.report_promises import reason, unkept_promises
+from mico.results.log import COLUMNS, read_rows
+from mico.results.scores import read_scores
+
+_DEEPEST = 4  # a folder of sweeps, a sweep, a fleet, a run
+
+
+@dataclass(frozen=True)
+class Record:
+    """A run as its folder tells it: `reached` is the step of its newest row, `frozen` that of its first bad number."""
+
+    name: str
+    fleet: Path
+    config: dict[str, Any]
+    steps: int | None
+    reached: int
+    frozen: int | None
+    scored: bool
+
+    @property
+    def state(self) -> str:
+        """Where it is, in words."""
+        if self.frozen is not None:
+            return f"frozen at step {self.frozen:,}, not finite"
+        if not self.scored:
+            return f"at step {self.reached:,}, without a return yet"
+        if self.steps is None or self.reached >= self.steps:
+            return "finished"
+        return f"at step {self.reached:,} of {self.steps:,}"
+
+
+class Sources(NamedTuple):
+    """Returns as a tidy frame, the runs they come from, and a sentence for all that could not be read."""
+
+    frame: pd.DataFrame
+    records: list[Record]
+    unread: list[str]
+
+
+def read_sources(paths: Sequence[Path]) -> Sources:
+    """Everything in folders of runs and in CSV files; what is damaged is named instead of read."""
+    frames, found, unread = [], [], []
+    for path in {path.resolve(): path for path in paths}.values():
+        if path.is_dir():
+            found += _read_folder(path, unread, prefix="" if len(paths) == 1 else f"{path}/")
+        elif path.exists():
+            frame = read_scores(path)
+            frames.append(frame.assign(run=f"{path}: " + frame["run"]))
+        else:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    records = [record for record, _ in found]
+    frames += [
+        rows.assign(**_about(record), **own)
+        for (record, rows), own in zip(found, _varied(records), strict=True)
+        if len(rows)
+    ]
+    if not frames:
+        why = f"; {unread[0]}" if unread else ""
+        raise ValueError(f"{', '.join(map(str, paths))}: there is no run with a return{why}")
+    frame = pd.concat(frames, ignore_index=True)
+    return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, unread)
+
+
+def _read_folder(given: Path, unread: list[str], *, prefix: str) -> list[tuple[Record, pd.DataFrame]]:
+    """The runs in a folder with their returns; the prefix tells apart those of several folders."""
+    found, folder = [], given.resolve()
+    for config in _configs(folder):
+        name = prefix + (str(config.parent.relative_to(folder)) if config.parent != folder else folder.name)
+        try:
+            found.append(_read_run(config, name))
+        except (ValueError, TypeError, OSError) as error:
+            unread.append(f"{name} is left out, for it is damaged: {reason(error)}")
+    unread += unkept_promises(folder, {record.fleet for record, _ in found})
+    return found
+
+
+def _configs(folder: Path) -> Iterator[Path]:
+    """The config.json of each run; those of experiments, which lie beside no log, are none."""
+    for depth in range(_DEEPEST):
+        for config in sorted(folder.glob("/".join([*["*"] * depth, "config.json"]))):
+            if (config.parent / "log.jsonl").exists():
+                yield config
+
+
+def _read_run(path: Path, name: str) -> tuple[Record, pd.DataFrame]:
+    config = json.loads(path.read_bytes())
+    _check(config)
+    log = read_rows(path.parent / "log.jsonl")
+    returns = [(int(row["step"]), float(row["return"])) for row in log if "return" in row]
+    frozen = [int(row["not_finite_at"]) for row in log if "not_finite_at" in row]
+    record = Record(
+        name=name,
+        fleet=path.parent.parent,
+        config=config,
+        steps=config.get("steps"),
+        reached=max((int(row["step"]) for row in log), default=0),
+        frozen=frozen[0] if frozen else None,
+        scored=bool(returns),
+    )
+    return record, pd.DataFrame(returns, columns=["step", "value"])
+
+
+def _check(config: Any) -> None:
+    """A ValueError unless it is the configuration of a run; what is optional may be missing, but not be otherwise."""
+    match config:
+        case {"run": str(), "agent": str(), "metric": str() | None, "env": str(), "seed": int()}:
+            settings, starts = config.get("settings"), config.get("starts", [])
+        case _:
+            raise ValueError("config.json does not tell run, agent, metric, env and seed")
+    if not isinstance(config.get("steps"), int | None) or not isinstance(config.get("varied", {}), dict):
+        raise ValueError("config.json tells steps or varied fields that are none")
+    if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
+        raise ValueError("config.json tells starts that are none")
+    if settings is not None and not are_settings(settings):
+        raise ValueError("config.json tells settings that are none")
+
+
+def are_settings(given: Any) -> bool:
+    """Whether it has the form of a run's settings: parts with fields, and a seed."""
+    parts = isinstance(given, dict) and all(isinstance(part, dict | int | None) for part in given.values())
+    return parts and isinstance(given.get("seed"), int)
+
+
+def _about(record: Record) -> dict[str, Any]:
+    """The columns that all rows of a run share."""
+    config = record.config
+    metric = "none" if config["metric"] is None else config["metric"]
+    where = {"experiment": str(record.fleet), "run": record.name, "name": "return"}
+    return where | {"agent": config["agent"], "metric": metric, "env": config["env"], "seed": config["seed"]}
+
+
+def _varied(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """For each run, the fields in which runs of one agent, metric and environment are not all alike, over all fleets.
+
+    What a fleet says of itself is not enough: two fleets of one run each may differ, and neither has a varied field.
+    """
+    table = pd.json_normalize([record.config.get("settings") or {} for record in records]).drop(
+        columns="seed", errors="ignore"
+    )
+    kinds = [tuple(str(record.config[key]) for key in ("agent", "metric", "env")) for record in records]
+    differ = table.astype(str).groupby(pd.Series(kinds, dtype=object)).nunique().max() > 1
+    names = [name for name in table.columns if differ.get(name, False)]
+    own = table[names].astype(object).to_dict("records") if len(records) else []
+    return [
+        {name: value for name, value in (one or record.config.get("varied", {})).items() if name not in COLUMNS}
+        for one, record in zip(own, records, strict=True)
+    ]

@@ -1,0 +1,148 @@
+"""The runs of a report as scores: on which scale, at which step, against which baseline, and what is left out."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from mico.pages.report_baselines import baselines, scale_of
+from mico.pages.report_scope import common_steps, cut, once, reached_steps, unfinished_envs
+from mico.pages.report_sources import Sources
+from mico.results.cells import normalised
+from mico.results.log import COLUMNS
+from mico.results.score_curves import training_curves
+from mico.results.scores import Scores, tabulate, with_arms
+from mico.results.statistics import Estimate, estimate
+
+_FAMILIES = {"atari": "human", "control": "thousandth"}
+
+
+class Choices(NamedTuple):
+    """What can be asked of a report; None leaves a choice to the data."""
+
+    normalise: str | None
+    baseline: str | None
+    last: int
+    step: int | None
+    points: int
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Study:
+    """Rows with their arms, up to the last and, for scores, up to `steps`; `left_out` has a sentence for all else."""
+
+    choices: Choices
+    frame: pd.DataFrame
+    reached: dict[str, int]
+    steps: dict[str, int]
+    scaled: pd.DataFrame
+    scale: str
+    words: str
+    baseline_of: dict[str, str]
+    left_out: tuple[str, ...]
+
+    @cached_property
+    def raw(self) -> Scores:
+        """Returns of every run as they are."""
+        return tabulate(cut(self.frame, self.steps), last=self.choices.last)
+
+    @cached_property
+    def scores(self) -> Scores:
+        """The same on the report's scale."""
+        return tabulate(self.scaled, last=self.choices.last)
+
+    @cached_property
+    def shared_envs(self) -> list[str]:
+        """Environments in which every arm has scores."""
+        tables = list(self.scores.tables.values())
+        return [env for env in tables[0].columns if all(env in table for table in tables)] if tables else []
+
+    @property
+    def comparable(self) -> bool:
+        """Whether scores of all its environments may be averaged."""
+        return self.scale != "none" or len(self.shared_envs) == 1
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The scores of each arm in the environments that all arms share."""
+        return {arm: table[self.shared_envs] for arm, table in self.scores.tables.items()}
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Returns of every run at common steps, the whole of it."""
+        return training_curves(self.frame, points=self.choices.points)
+
+    @property
+    def arm_of(self) -> dict[str, str]:
+        """The arm of each run."""
+        runs = self.frame.drop_duplicates("run")
+        return dict(zip(runs["run"], runs["arm"]))
+
+    @property
+    def bootstrap(self) -> dict[str, Any]:
+        """How intervals are drawn."""
+        return {"seed": self.choices.seed, "resamples": self.choices.resamples}
+
+    def estimate(self, table: pd.DataFrame, aggregate: str) -> Estimate:
+        """An aggregate with its interval."""
+        return estimate(table, aggregate, **self.bootstrap)
+
+
+def study(sources: Sources, choices: Choices) -> Study:
+    """Look at runs as one asks."""
+    reached = reached_steps(sources)
+    frame, twice = once(_ordered(with_arms(sources.frame)), reached)
+    steps = common_steps(frame, reached)
+    if choices.step is not None:
+        steps = _at(choices.step, steps)
+    ends = cut(frame, steps)
+    if ends.empty:
+        raise ValueError(f"step is {choices.step}, and there is no return up to it")
+    against = baselines(frame, choices.baseline)
+    behind = unfinished_envs(frame, steps, sources.records) if choices.step is None else {}
+    scale = choices.normalise or _by_family(frame)
+    scaled, words, lost = _scaled(ends[~ends["env"].isin(behind)], scale, choices)
+    left_out = (*twice, *behind.values(), *lost)
+    return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out)
+
+
+def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFrame, str, list[str]]:
+    """Returns on a scale, what it is in words, and a sentence for each environment that it does not have."""
+    scale_for, words = scale_of(scale, ends, baseline=choices.baseline, last=choices.last)
+    off = [env for env in ends["env"].unique() if scale != "human" and scale_for(env) is None]
+    scaled, without = normalised(ends[~ends["env"].isin(off)], scale_for)
+    if scaled.empty:
+        raise ValueError(f"normalise is {scale}, which has a scale for none of {', '.join(ends['env'].unique())}")
+    why = "the baseline does not clearly rise there" if scale == "baseline" else f"{scale} has no line for it"
+    return scaled, words, [*(f"{env} is not in the normalised scores: {why}" for env in off), *without]
+
+
+def _at(step: int, farthest: dict[str, int]) -> dict[str, int]:
+    """The same step in every environment, if every arm has come so far."""
+    env = min(farthest, key=farthest.__getitem__)
+    if step > farthest[env]:
+        raise ValueError(f"step is {step}, but not every arm has come farther than {farthest[env]} in {env}")
+    return dict.fromkeys(farthest, step)
+
+
+def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
+    """Arms by agent, without a metric loss first, then by their fields: so they come in every table and figure."""
+    fields = [name for name in frame.columns if name not in (*COLUMNS, "arm")]
+    arms = frame.drop_duplicates("arm")
+    arms = arms.assign(has=arms["metric"] != "none")
+
+    def place(own: dict[str, Any]) -> list[tuple[int, Any]]:
+        values = [own[name] for name in ("agent", "has", "metric", *fields, "arm")]
+        return [(0, 0) if pd.isna(value) else (1 + isinstance(value, str), value) for value in values]
+
+    rank = {own["arm"]: index for index, own in enumerate(sorted(arms.to_dict("records"), key=place))}
+    return frame.iloc[frame["arm"].map(rank).argsort(kind="stable")]
+
+
+def _by_family(frame: pd.DataFrame) -> str:
+    """The scale that all environments have by custom, if they are of one family that has one."""
+    families = {str(env).partition("/")[0] for env in frame["env"].unique()}
+    return _FAMILIES.get(families.pop(), "none") if len(families) == 1 else "none"

@@ -1,0 +1,174 @@
+"""The pictures of a video of an agent at play: what it sees, what it expects of each action, what looks alike to it."""
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, overload
+
+import matplotlib
+import numpy as np
+from jaxtyping import Bool, Float, Int, UInt8
+from PIL import Image, ImageDraw, ImageFont
+
+_MARGIN, _SIDE, _PANEL, _STRIP, _SMALL = 16, 336, 320, 56, 96  # pixels
+_TOP, _WIDTH = 64, 3 * _MARGIN + _SIDE + _PANEL
+_CURVE = _TOP + _SIDE + 34  # where the strip begins, below its legend
+_BELOW = _CURVE + _STRIP + _MARGIN
+_WHITE, _INK, _PALE, _LINE = "#ffffff", "#1a1a1a", "#5f6368", "#d5d8dc"
+_BAR, _CHOSEN, _PAID = "#8fb8d4", "#d55e00", "#009e73"
+_PER_ROW = (_WIDTH - _MARGIN) // (_SMALL + _MARGIN)
+
+
+class Play(NamedTuple):
+    """An agent's play, step by step: pictures, values of the actions, what it did, and what it got.
+
+    `neighbours` are rows of `stored`, nearest first; those at infinite distance are not there.
+    """
+
+    title: str
+    actions: tuple[str, ...]
+    pictures: UInt8[np.ndarray, "T H W 3"]
+    values: Float[np.ndarray, "T A"]
+    action: Int[np.ndarray, " T"]
+    reward: Float[np.ndarray, " T"]
+    returned: Float[np.ndarray, " T"]
+    ended: Bool[np.ndarray, " T"]
+    stored: UInt8[np.ndarray, "M H W 3"]
+    neighbours: Int[np.ndarray, "T K"]
+    distances: Float[np.ndarray, "T K"]
+    caption: str
+
+
+class Stills(Sequence[Image.Image]):
+    """The picture of each step, painted when it is asked for; what never changes is painted once."""
+
+    def __init__(self, play: Play):
+        self._play = play
+        self._low, self._high = min(play.values.min(), 0.0), max(play.values.max(), 0.0)
+        span = (self._high - self._low) or 1.0
+        self._high = self._low + span
+        self._decimals = min(max(3 - math.floor(math.log10(span)), 0), 6)
+        starts = np.append(True, play.ended[:-1])
+        self._episode = starts.cumsum()
+        first = np.flatnonzero(starts)[self._episode - 1]
+        self._step = np.arange(len(play.pictures)) - first + 1
+        self._row = min(44, _SIDE // len(play.actions))
+        self._font = _font("DejaVuSans", min(14, max(self._row - 3, 6)))
+        self._names = max(self._font.getlength(name) for name in play.actions) + 22
+        self._ground = self._painted_ground()
+
+    def __len__(self) -> int:
+        return len(self._play.pictures)
+
+    @overload
+    def __getitem__(self, index: int) -> Image.Image: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Image.Image]: ...
+
+    def __getitem__(self, index: int | slice) -> Image.Image | list[Image.Image]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there are {len(self)} pictures, and none is {index}")
+        step = index % len(self)
+        image = self._ground.copy()
+        draw = ImageDraw.Draw(image)
+        self._tell(draw, step)
+        _paste(image, self._play.pictures[step], (_MARGIN, _TOP), _SIDE)
+        self._draw_values(draw, step)
+        x = self._across(step)
+        draw.line([(x, _CURVE), (x, _CURVE + _STRIP)], _CHOSEN, 2)
+        self._show_neighbours(image, draw, step)
+        return image
+
+    def _painted_ground(self) -> Image.Image:
+        count = self._play.neighbours.shape[1]
+        rows = math.ceil(count / _PER_ROW)
+        height = _BELOW + (rows * (_SMALL + 24) + 32 if rows else 0)
+        image = Image.new("RGB", (_WIDTH, height), _WHITE)
+        draw = ImageDraw.Draw(image)
+        draw.text((_MARGIN, 10), self._play.title, _INK, _font("DejaVuSans-Bold", 15))
+        draw.text((self._left, 37), "Q-values, and the action taken", _PALE, _font("DejaVuSans", 13))
+        legend = "the largest Q-value all along; green and black: rewards; grey: an episode's end"
+        draw.text((_MARGIN, _CURVE - 20), legend, _PALE, _font("DejaVuSans", 12))
+        for number, name in enumerate(self._play.actions):
+            draw.text((self._left + 18, self._middle(number)), name, _INK, self._font, anchor="lm")
+        self._draw_strip(draw)
+        if count:
+            draw.text((_MARGIN, _BELOW), self._play.caption, _INK, _font("DejaVuSans", 13))
+        return image
+
+    def _draw_strip(self, draw: ImageDraw.ImageDraw) -> None:
+        """The largest value at each step, where rewards came, and where episodes ended."""
+        best = self._play.values.max(axis=1)
+        bottom = _CURVE + _STRIP
+        scale = (_STRIP - 8) / (self._high - self._low)
+        points = [(self._across(step), bottom - 4 - scale * (q - self._low)) for step, q in enumerate(best)]
+        draw.line([(_MARGIN, bottom), (_WIDTH - _MARGIN, bottom)], _LINE, 1)
+        for step in np.flatnonzero(self._play.ended).tolist():
+            draw.line([(self._across(step), bottom - _STRIP), (self._across(step), bottom)], _PALE, 1)
+        for step in np.flatnonzero(self._play.reward).tolist():
+            x, up = self._across(step), self._play.reward[step] > 0
+            draw.line([(x, bottom - 7), (x, bottom)], _PAID if up else _INK, 2)
+        if len(points) > 1:
+            draw.line(points, _PALE, 1)
+
+    def _tell(self, draw: ImageDraw.ImageDraw, step: int) -> None:
+        reward = self._play.reward[step]
+        paid = f" ({reward:+.3g})" if reward else ""
+        words = (
+            f"episode {self._episode[step]}   step {self._step[step]}   return {self._play.returned[step]:.4g}{paid}"
+        )
+        draw.text((_MARGIN, 36), words, _PAID if reward > 0 else _INK, _font("DejaVuSans", 14))
+
+    def _draw_values(self, draw: ImageDraw.ImageDraw, step: int) -> None:
+        left, right = self._left + self._names, _WIDTH - _MARGIN - 72
+        scale = (right - left) / (self._high - self._low)
+        zero = left - scale * self._low
+        for number, q in enumerate(self._play.values[step]):
+            middle, chosen = self._middle(number), number == self._play.action[step]
+            end, half = left + scale * (q - self._low), max(self._row // 2 - 3, 2)
+            draw.rectangle([min(zero, end), middle - half, max(zero, end), middle + half], _CHOSEN if chosen else _BAR)
+            if chosen:
+                draw.polygon([(self._left, middle - 6), (self._left + 10, middle), (self._left, middle + 6)], _CHOSEN)
+            draw.text((_WIDTH - _MARGIN, middle), f"{q:.{self._decimals}f}", _INK, self._font, anchor="rm")
+        ends = self._middle(0) - self._row / 2, self._middle(len(self._play.actions) - 1) + self._row / 2
+        draw.line([(zero, ends[0]), (zero, ends[1])], _PALE, 1)
+
+    def _show_neighbours(self, image: Image.Image, draw: ImageDraw.ImageDraw, step: int) -> None:
+        for place, (row, distance) in enumerate(zip(self._play.neighbours[step], self._play.distances[step])):
+            if not np.isfinite(distance):
+                continue
+            x = _MARGIN + (place % _PER_ROW) * (_SMALL + _MARGIN)
+            y = _BELOW + 26 + (place // _PER_ROW) * (_SMALL + 24)
+            _paste(image, self._play.stored[row], (x, y), _SMALL)
+            draw.text((x, y + _SMALL + 3), f"{distance:#.3g}", _INK, _font("DejaVuSans", 12))
+
+    @property
+    def _left(self) -> int:
+        return 2 * _MARGIN + _SIDE
+
+    def _middle(self, action: int) -> float:
+        return _TOP + self._row * (action + 0.5)
+
+    def _across(self, step: int) -> float:
+        return _MARGIN + (_WIDTH - 2 * _MARGIN) * (step + 0.5) / len(self)
+
+
+def _paste(image: Image.Image, picture: UInt8[np.ndarray, "H W 3"], corner: tuple[int, int], side: int) -> None:
+    """In a square, every pixel as large as can be; one that is larger than the square is shrunk."""
+    height, width, _ = picture.shape
+    scale = side / max(height, width)
+    scale = math.floor(scale) if scale >= 1 else scale
+    size = max(round(width * scale), 1), max(round(height * scale), 1)
+    shown = Image.fromarray(np.ascontiguousarray(picture))
+    way = Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.BOX
+    image.paste(shown.resize(size, way), (corner[0], corner[1]))
+
+
+@cache
+def _font(name: str, size: int) -> ImageFont.FreeTypeFont:
+    """Of those that Matplotlib brings, which know Greek letters."""
+    return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf"), size)

@@ -1,0 +1,1 @@
+"""Grids of runs: grouped into fleets, trained here or on a cluster."""

@@ -1,0 +1,89 @@
+"""What a sweep takes before it begins: fleets, memory and, from measured paces, time."""
+
+import heapq
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from mico.sweeps.plan import Fleet
+
+Device = Literal["cpu", "gpu"]
+DEVICES: dict[Device, str] = {"cpu": "two CPU cores", "gpu": "one H200"}
+
+
+class Pace(NamedTuple):
+    """Agent steps per second of all runs of a fleet together, by how many there are, without and with a metric loss."""
+
+    none: dict[int, float]
+    metric: dict[int, float]
+
+
+# DQN on MinAtar's Breakout, and updates alone of DQN on the Atari network, four steps each: docs/speed.md. That acting
+# and the emulator take as long again is assumed.
+_DQN: dict[Device, Pace] = {
+    "cpu": Pace({1: 4_944.0, 4: 7_448.0}, {1: 4_025.0, 4: 5_233.0}),
+    "gpu": Pace({64: 887_000.0, 256: 1_267_000.0}, {64: 814_000.0, 256: 1_035_000.0}),
+}
+_ATARI = Pace(
+    {count: 4e6 / (2 * micros) for count, micros in {1: 239, 8: 154, 16: 138}.items()},
+    {count: 4e6 / (2 * micros) for count, micros in {1: 277, 8: 169, 16: 156}.items()},
+)
+# A fleet of ten runs of IQN with MICo learnt Space Invaders on the H200 at this pace, and two side by side at half of
+# it each, so that more runs are no faster.
+_IQN = Pace({10: 48_000.0}, {10: 48_000.0})
+# How many times DQN's time the others took on two cores, beside other work: rough.
+_TIMES_OF_DQN = {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0}
+# From the arithmetic of SAC's update on 256 images, about 2e11 operations at 2e13 a second.
+_CONTROL = Pace({1: 100.0}, {1: 100.0})
+
+
+class Estimate(NamedTuple):
+    """Seconds of a fleet, and whether its pace was measured for such runs or is derived from others'."""
+
+    seconds: float
+    measured: bool
+
+
+def estimate(fleet: Fleet, device: Device) -> Estimate | None:
+    """How long a fleet takes on a device; None where nothing like it was measured."""
+    cell = fleet.members[0].cell
+    family = cell.env.partition("/")[0]
+    learns = any(member.cell.metric != "none" for member in fleet.members)
+    found = _pace(family, cell.agent, device)
+    if found is None:
+        return None
+    pace, slower, measured = found
+    paces, count = pace.metric if learns else pace.none, len(fleet.members)
+    return Estimate(count * fleet.steps * slower / _rate(paces, count), measured and count >= min(paces))
+
+
+def makespan(seconds: Sequence[float], devices: int) -> float:
+    """The time until all are done if each device takes the longest fleet that is left."""
+    ends = [0.0] * devices
+    for one in sorted(seconds, reverse=True):
+        heapq.heappush(ends, heapq.heappop(ends) + one)
+    return max(ends)
+
+
+def _pace(family: str, agent: str, device: Device) -> tuple[Pace, float, bool] | None:
+    """A pace, how many times as long the agent takes, and whether that was measured as it is."""
+    if family == "minatar" and device == "gpu" and agent in ("iqn", "m-iqn"):
+        return _IQN, _TIMES_OF_DQN[agent] / _TIMES_OF_DQN["iqn"], agent == "iqn"
+    if family == "minatar":
+        return _DQN[device], _TIMES_OF_DQN[agent], agent == "dqn"
+    if device == "gpu" and family in ("atari", "control"):
+        return (_ATARI if family == "atari" else _CONTROL), 1.0, False
+    return None
+
+
+def _rate(paces: dict[int, float], count: int) -> float:
+    """Steps per second: between measured counts by the logarithm, in proportion below them, the same above them."""
+    counts = sorted(paces)
+    if count <= counts[0]:
+        return paces[counts[0]] * count / counts[0]
+    for low, high in pairwise(counts):
+        if count <= high:
+            share = math.log(count / low) / math.log(high / low)
+            return paces[low] + share * (paces[high] - paces[low])
+    return paces[counts[-1]]

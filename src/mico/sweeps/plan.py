@@ -1,0 +1,145 @@
+"""Fleets of a sweep: runs that can share a program do, as many together as memory allows."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from math import ceil
+from typing import NamedTuple
+
+import jax
+
+from mico.deep.metric_losses import AbstractPairLoss
+from mico.deep.settings import Label, Run, describe
+from mico.sweeps.grid import Cell, Sweep, Values, arms
+
+
+class Member(NamedTuple):
+    """A cell of a sweep, its name in its fleet, and the fields that make it one arm of several."""
+
+    cell: Cell
+    name: str
+    varied: Values
+
+
+class Fleet(NamedTuple):
+    """Runs that are trained together, the bytes that they take, and the folder that they get in that of the sweep."""
+
+    name: str
+    steps: int
+    members: tuple[Member, ...]
+    size: int
+
+    @property
+    def missing(self) -> str | None:
+        """What this version lacks to run it."""
+        return self.members[0].cell.shape.missing
+
+    def runs(self) -> list[Run]:
+        """As they are computed: a baseline beside a metric loss as that loss with weight 0, which is the same."""
+        runs = [_run(member.cell) for member in self.members]
+        metric = next((run.metric for run in runs if run.metric is not None), None)
+        return [run if run.metric is not None or metric is None else _weightless(run, metric) for run in runs]
+
+    def program(self) -> Hashable:
+        """Fleets that share it need not be compiled again."""
+        return jax.tree.structure(self.runs()[0]), len(self.members)
+
+    def labels(self) -> list[Label]:
+        """What the runs are called, and what they stand for: the baseline, where a loss has weight 0."""
+        return [Label(member.name, describe(_run(member.cell)), dict(member.varied)) for member in self.members]
+
+    def shared(self) -> str | None:
+        """The metric loss that the fleet's baselines are computed as, if they share its program."""
+        metrics = dict.fromkeys(member.cell.metric for member in self.members)
+        others = [metric for metric in metrics if metric != "none"]
+        return others[0] if "none" in metrics and others else None
+
+
+def plan(
+    sweep: Sweep, cells: Sequence[Cell], *, memory: int | None, max_runs: int | None, first: int = 0
+) -> list[Fleet]:
+    """The cells in fleets of at most `memory` bytes and `max_runs` runs; numbers in their names begin at `first`."""
+    told_apart = arms(sweep)
+    fleets: list[Fleet] = []
+    for group in _groups(cells):
+        run = _maybe_run(group[0])
+        if run is not None and sweep.steps % run.schedule.update_period:
+            raise ValueError(f"steps must be a multiple of {run.schedule.update_period}, but is {sweep.steps}")
+        size = group[0].shape.size(run)
+        for part in _split(group, _most(size, memory, max_runs)):
+            members = tuple(_member(cell, told_apart) for cell in part)
+            name = _fleet_name(first + len(fleets), part)
+            fleets.append(Fleet(name, sweep.steps, members, size * len(part)))
+    return fleets
+
+
+def _groups(cells: Sequence[Cell]) -> list[list[Cell]]:
+    """Cells by the structure of their runs; baselines join the first metric loss whose program can be theirs."""
+    groups: dict[Hashable, list[Cell]] = {}
+    hosts: dict[Hashable, Hashable] = {}  # a structure without a metric loss, and the group that has room for it
+    for cell in sorted(cells, key=lambda cell: cell.metric == "none"):
+        run = _maybe_run(replace(cell, seed=0))  # the seed does not matter here
+        if run is None:
+            groups.setdefault((cell.env, cell.agent, cell.metric, cell.fields), []).append(cell)
+            continue
+        own, without = jax.tree.structure(run), jax.tree.structure(replace(run, metric=None))
+        if run.metric is not None and _can_be_weightless(run.metric):
+            hosts.setdefault(without, own)
+        key = hosts.get(own, own) if run.metric is None else own
+        groups.setdefault(key, []).append(cell)
+    order = {cell: index for index, cell in enumerate(cells)}
+    found = [sorted(group, key=order.__getitem__) for group in groups.values()]
+    return sorted(found, key=lambda group: order[group[0]])
+
+
+def _split(group: Sequence[Cell], most: int) -> list[list[Cell]]:
+    """Parts of nearly equal sizes; runs of one seed stay together, so that arms are compared within a program."""
+    seeds = {seed: index for index, seed in enumerate(dict.fromkeys(cell.seed for cell in group))}
+    count = ceil(len(group) / most)
+    if count == 1:
+        return [[*group]]
+    by_seed = sorted(group, key=lambda cell: seeds[cell.seed])
+    bounds = [round(part * len(group) / count) for part in range(count + 1)]
+    return [by_seed[low:high] for low, high in pairwise(bounds)]
+
+
+def _most(size: int, memory: int | None, max_runs: int | None) -> int:
+    """How many runs of a size a fleet may have."""
+    if memory is not None and size > memory:
+        raise ValueError(f"memory of {memory:,} bytes is too little for a single run, which takes about {size:,}")
+    by_memory = 2**31 if memory is None else memory // size
+    return by_memory if max_runs is None else min(by_memory, max_runs)
+
+
+def _member(cell: Cell, told_apart: Sequence[str]) -> Member:
+    varied = tuple((name, value) for name, value in cell.fields if name in told_apart)
+    fields = [f"{name.rpartition('.')[2].replace('_', '-')}{value}" for name, value in varied]
+    return Member(cell, "-".join([cell.agent, cell.metric, *fields, f"seed{cell.seed}"]), varied)
+
+
+def _fleet_name(number: int, members: Sequence[Cell]) -> str:
+    env = members[0].env.replace("/", "-")
+    metrics = dict.fromkeys(cell.metric for cell in members)
+    return "-".join([f"{number:03}", env, members[0].agent, *metrics])
+
+
+@cache
+def _maybe_run(cell: Cell) -> Run | None:
+    return cell.shape.run(dict(cell.fields), cell.seed)
+
+
+def _run(cell: Cell) -> Run:
+    run = _maybe_run(cell)
+    if run is None or cell.shape.missing:
+        raise ValueError(f"{cell.env} with {cell.agent} cannot be run: {cell.shape.missing}")
+    return run
+
+
+def _can_be_weightless(metric: AbstractPairLoss) -> bool:
+    """Whether α = 0 leaves the agent alone: no parameters but the agent's, and a sum of (1 − α) and α."""
+    return metric.init(jax.random.key(0), 1) is None
+
+
+def _weightless(run: Run, metric: AbstractPairLoss) -> Run:
+    return replace(run, metric=replace(metric, alpha=0.0))

@@ -1,0 +1,72 @@
+"""How far the fleets of a sweep are: a small file each, which whoever trains one writes and anybody may read."""
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from mico.deep.train import Progress
+from mico.results.folders import write_json
+
+_FOLDER = "status"
+_SECONDS = 2.0  # between writings
+
+State = Literal["waiting", "running", "stopped", "finished", "failed"]
+
+
+class Status(NamedTuple):
+    """A fleet's state, how far it is, the newest return of each run that has one, and what went wrong if it failed."""
+
+    state: State
+    step: int = 0
+    returns: tuple[float | None, ...] = ()
+    error: str = ""
+    details: str = ""
+
+
+WAITING = Status("waiting")
+
+
+def read_status(out: Path, fleet: str) -> Status:
+    """What is known of a fleet."""
+    file = _file(out, fleet)
+    if not file.exists():
+        return WAITING
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())
+        return Status(**found)._replace(returns=tuple(found["returns"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not the state of a fleet: {error!r}") from error
+
+
+def write_status(out: Path, fleet: str, status: Status) -> None:
+    """Write it whole, and to the disk."""
+    file = _file(out, fleet)
+    file.parent.mkdir(exist_ok=True)
+    write_json(file, status._asdict())
+
+
+def running(progress: Progress) -> Status:
+    """Of a fleet that trains."""
+    returns = tuple(None if math.isnan(value) else float(value) for value in progress.returns)
+    return Status("running", progress.step, returns)
+
+
+class Writer:
+    """A report for `train` that writes the state of its fleet every other second."""
+
+    def __init__(self, out: Path, fleet: str):
+        self._out, self._fleet = out, fleet
+        self._last: float | None = None
+        self.newest = Status("running")
+
+    def __call__(self, progress: Progress) -> None:
+        self.newest, now = running(progress), time.monotonic()
+        if self._last is None or now - self._last > _SECONDS:
+            write_status(self._out, self._fleet, self.newest)
+            self._last = now
+
+
+def _file(out: Path, fleet: str) -> Path:
+    return out / _FOLDER / f"{fleet}.json"

@@ -1,0 +1,511 @@
+"""`mico report`: what it writes, what every option changes, and what it says of runs that are not as they should be."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mico import cli
+from mico.commands import report as command
+from written_runs import ORIGIN, write_fleet, write_run
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Figures take most of the time, and not every test needs them."""
+    monkeypatch.setattr(command, "drawings", lambda study: iter(()))
+
+
+@pytest.fixture
+def runs(tmp_path):
+    """Two arms in one environment: returns of 1 to 10 times the seed, and one more each with MICo."""
+    for metric in (None, "mico"):
+        for seed in (1, 2, 3):
+            scores = [row * seed + (metric is not None) for row in range(1, 11)]
+            write_run(tmp_path / "runs" / f"{metric}-{seed}", scores, seed=seed, metric=metric)
+    return tmp_path / "runs"
+
+
+def said(out):
+    """The text of the page, without tags."""
+    page = (out / "report.html").read_text(encoding="utf-8")
+    return html.unescape(re.sub(r"<[^>]+>", " ", page.partition("<main>")[2].partition("<noscript>")[0]))
+
+
+def held(out):
+    """The data of the page."""
+    text = (out / "report.html").read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def table(out, name, **where):
+    frame = pd.read_csv(out / "tables" / f"{name}.csv")
+    for column, value in where.items():
+        frame = frame[frame[column] == value]
+    return frame
+
+
+@pytest.fixture
+def reported(tmp_path, capsys):
+    """Runs the command: the folder with the report, and what was printed."""
+
+    def run(*argv, out="report"):
+        cli.main(["report", *map(str, argv), "--out", str(tmp_path / out)])
+        return tmp_path / out, capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def fails(capsys, tmp_path):
+    def run(*argv):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main(["report", *map(str, argv)])
+        printed = capsys.readouterr()
+        assert printed.err.count("\n") == 1
+        return printed.err
+
+    return run
+
+
+def test_figures_with_their_data_and_tables(reported, tmp_path):
+    def level(env, metric):
+        return lambda seed: [row * (seed + 1) + (metric is not None) + len(env) for row in range(6)]
+
+    for env in ("atari/pong", "atari/boxing"):
+        for metric in (None, "mico"):
+            write_fleet(tmp_path / "runs" / f"{env[6:]}-{metric}", range(3), level(env, metric), env=env, metric=metric)
+    out, printed = reported(tmp_path / "runs")
+    names = {path.stem for path in (out / "figures").iterdir()}
+    assert names == {
+        "curves",
+        "aggregates-against-steps",
+        "intervals",
+        "profiles",
+        "probability-of-improvement",
+        "improvement-dqn-mico",
+    }
+    for name in names:
+        png, pdf, data = (out / "figures" / f"{name}.{suffix}" for suffix in ("png", "pdf", "csv"))
+        assert png.read_bytes().startswith(b"\x89PNG")
+        assert pdf.read_bytes().startswith(b"%PDF")
+        assert len(pd.read_csv(data)) > 0
+    last = pd.read_csv(out / "figures" / "curves.csv").query("env == 'atari/pong' and arm == 'dqn' and step == 6000")
+    assert last["value"].item() == pytest.approx(np.mean([5, 10, 15]) + len("atari/pong"))
+    percent = pd.read_csv(out / "figures" / "improvement-dqn-mico.csv").set_index("env")["improvement"]
+    base = np.mean([3 * (seed + 1) for seed in range(3)]) + len("atari/pong")
+    assert percent["atari/pong"] == pytest.approx(100 * 1 / (base + 20.7))
+    assert {path.stem for path in (out / "tables").iterdir()} == {
+        "cells",
+        "aggregates",
+        "comparisons",
+        "by-environment",
+    }
+    assert "human-normalised" in said(out)
+    assert f"wrote {out / 'report.html'}" in printed
+
+
+def test_a_grid_over_alpha_and_beta(reported, tmp_path):
+    for alpha in (0.1, 0.5):
+        for beta in (0.1, 1.0):
+            for seed in (0, 1):
+                place = tmp_path / "runs" / f"a{alpha}-b{beta}-{seed}"
+                write_run(place, [alpha, beta + seed], metric="mico", seed=seed, alpha=alpha, beta=beta)
+    out, _ = reported(tmp_path / "runs")
+    data = pd.read_csv(out / "figures" / "alpha-beta-dqn.csv")
+    assert data["arm"].nunique() == 4
+    assert "No bars of improvement: no arm has a baseline" in said(out)
+    for place, alpha in (("a", "most"), ("b", "least")):
+        write_run(tmp_path / "words" / place, [1.0], metric="mico", alpha=alpha, beta=len(place))
+        write_run(tmp_path / "words" / f"{place}-other", [1.0], metric="mico", alpha=alpha, beta=2)
+    assert "No grid over α and β: no agent has several values of both" in said(reported(tmp_path / "words")[0])
+
+
+def test_arms_whose_names_are_alike_or_long_have_files_of_their_own(reported, tmp_path):
+    agents = ["a+b", "a-b", "z" * 300, "base"]
+    rows = [
+        (agent, env, seed, step, seed + step) for agent in agents for env in "xy" for seed in (0, 1) for step in (1, 2)
+    ]
+    pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"]).to_csv(tmp_path / "theirs.csv", index=False)
+    out, _ = reported(tmp_path / "theirs.csv", "--baseline", "base")
+    bars = {path.stem.removeprefix("improvement-") for path in (out / "figures").glob("improvement-*.csv")}
+    assert {"a-b", "a-b-2"} < bars
+    assert len(bars) == 3
+
+
+def test_figures_that_make_no_sense_are_left_out_and_it_is_said_why(reported, tmp_path):
+    write_run(tmp_path / "runs" / "one", [1.0, 2.0])
+    out, _ = reported(tmp_path / "runs")
+    text = said(out)
+    assert {path.stem for path in (out / "figures").iterdir()} == {"curves", "aggregates-against-steps"}
+    for sentence in (
+        "No plot of intervals: dqn has a single seed.",
+        "No performance profiles: dqn has a single seed.",
+        "No bars of improvement: there is one arm alone.",
+        "No grid over α and β",
+        "No arms are compared one by one: there is one arm alone.",
+    ):
+        assert sentence in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_raw_returns_of_several_environments_are_not_averaged(reported, tmp_path):
+    for env in ("minatar/asterix", "minatar/breakout"):
+        write_fleet(tmp_path / "runs" / env[8:], (0, 1), lambda seed: [1.0, 2.0 + seed], env=env)
+    out, _ = reported(tmp_path / "runs")
+    assert not (out / "tables" / "aggregates.csv").exists()
+    assert "raw returns of different environments cannot be averaged" in said(out)
+    out, _ = reported(tmp_path / "runs", "--normalise", "baseline")
+    assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx(1.0)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_normalisations(reported, fails, runs, tmp_path):
+    """The mean of the last five rows is 8 times the seed; of the first row, 1.5 more than the seed in the mean."""
+    values = {}
+    (tmp_path / "scale.csv").write_text("env,low,high\nminatar/breakout,6,16\n")
+    for name in ("none", "thousandth", "baseline", tmp_path / "scale.csv"):
+        out, _ = reported(runs, "--normalise", name)
+        values[str(name)] = table(out, "aggregates", arm="dqn + mico", aggregate="mean")["value"].item()
+    first = np.mean([1, 2, 3, 2, 3, 4])
+    assert values == {
+        "none": pytest.approx(17.0),
+        "thousandth": pytest.approx(0.017),
+        "baseline": pytest.approx((17 - first) / (16 - first)),
+        str(tmp_path / "scale.csv"): pytest.approx(1.1),
+    }
+    assert "0 is the mean first return of all runs, 1 the mean final return of dqn" in said(
+        reported(runs, "--normalise", "baseline")[0]
+    )
+    assert "no Atari game" in fails(runs, "--normalise", "human", "--out", tmp_path / "x")
+    assert "normalise must be one of none, human" in fails(runs, "--normalise", "humn", "--out", tmp_path / "x")
+    (tmp_path / "bad.csv").write_text("env,low\na,1\n")
+    assert "lacks high" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
+    (tmp_path / "bad.csv").write_text("env,low,high\na,1,1\n")
+    assert "high that exceeds low" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
+    (tmp_path / "bad.csv").write_text("env,low,high\na,1,2\n")
+    assert "scale for none of" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_environments_without_a_scale_are_named(reported, tmp_path):
+    for env in ("a", "b", "c"):
+        write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed: [1.0 + seed, 2.0], env=env)
+    (tmp_path / "scale.csv").write_text("env,low,high\na,0,4\nc,0,2\n")
+    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 1)
+    assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx((0.5 + 1) / 2)
+    assert "b is not in the normalised scores" in said(out)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_games_without_a_human_score_are_in_no_aggregate_and_are_named(reported, tmp_path):
+    for name in ("pong", "boxing", "air-raid"):
+        write_fleet(tmp_path / "runs" / name, (0, 1), lambda seed: [5.0], env=f"atari/{name}")
+    out, _ = reported(tmp_path / "runs")
+    assert "atari/air-raid is left out: no human score is published" in said(out)
+    human = np.mean([(5 + 20.7) / (14.6 + 20.7), (5 - 0.1) / (12.1 - 0.1)])
+    assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx(human)
+    assert set(table(out, "by-environment")["env"]) == {"atari/pong", "atari/boxing", "atari/air-raid"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_baseline_that_does_not_rise_is_no_scale(reported, tmp_path):
+    for env, ends in {"rises": (5.0, 6.0), "sways": (0.5, 1.6)}.items():
+        write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed, ends=ends: [1.0, ends[seed]], env=env)
+    out, _ = reported(tmp_path / "runs", "--normalise", "baseline", "--last", 1)
+    assert "sways is not in the normalised scores: the baseline does not clearly rise there" in said(out)
+    assert table(out, "aggregates", aggregate="mean")[["environments", "value"]].to_numpy().tolist() == [[1, 1.0]]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_environments_that_have_just_begun_are_not_in_aggregates(reported, tmp_path):
+    (tmp_path / "scale.csv").write_text("env,low,high\na,0,10\nb,0,10\n")
+    for env, rows in {"a": 10, "b": 2}.items():
+        write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed, rows=rows: [5.0] * rows, env=env, steps=10_000)
+    source = tmp_path / "runs", "--normalise", tmp_path / "scale.csv"
+    out, _ = reported(*source)
+    assert "b is not in the aggregates: it is at step 2,000 of 10,000, and others are finished" in said(out)
+    assert table(out, "aggregates", aggregate="mean")["environments"].item() == 1
+    assert set(table(out, "by-environment")["env"]) == {"a", "b"}
+    out, _ = reported(*source, "--step", 2000)
+    assert table(out, "aggregates", aggregate="mean")["environments"].item() == 2
+    out, _ = reported(tmp_path / "runs" / "b")
+    assert table(out, "aggregates", aggregate="mean")["value"].item() == 5.0
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_baseline(reported, fails, runs, tmp_path):
+    out, _ = reported(runs)
+    assert table(out, "comparisons")[["arm", "baseline"]].drop_duplicates().to_numpy().tolist() == [
+        ["dqn + mico", "dqn"]
+    ]
+    assert table(out, "comparisons", comparison="difference of mean")["value"].item() == pytest.approx(1.0)
+    out, _ = reported(runs, "--baseline", "dqn + mico")
+    assert table(out, "comparisons", comparison="difference of mean")["value"].item() == pytest.approx(-1.0)
+    assert "baseline must be one of" in fails(runs, "--baseline", "iqn", "--out", tmp_path / "x")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_weight_of_nothing_is_a_baseline_too(reported, tmp_path):
+    for alpha in (0.0, 0.1):
+        for seed in (0, 1):
+            write_run(tmp_path / "runs" / f"{alpha}-{seed}", [alpha + seed], metric="mico", seed=seed, alpha=alpha)
+    out, _ = reported(tmp_path / "runs")
+    pair = ["dqn + mico (metric.alpha=0.1)", "dqn + mico (metric.alpha=0)"]
+    assert table(out, "comparisons")[["arm", "baseline"]].iloc[0].tolist() == pair
+    assert table(out, "comparisons", comparison="difference of mean")["value"].item() == pytest.approx(0.1)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_how_many_rows_and_which_step(reported, fails, runs, tmp_path):
+    """Means over seeds 1, 2, 3 of row × seed: twice the mean row."""
+    for argv, expected in (([], 16), (["--last", 1], 20), (["--last", 10], 11), (["--step", 6000, "--last", 2], 11)):
+        out, _ = reported(runs, *argv)
+        assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx(expected)
+    assert "up to step 6,000" in said(out)
+    assert "last" in fails(runs, "--last", 0, "--out", tmp_path / "x")
+    assert "step is 1" in fails(runs, "--step", 1, "--out", tmp_path / "x")
+    assert "not every arm has come farther than 10000" in fails(runs, "--step", 10_001, "--out", tmp_path / "x")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_points_of_curves(reported, fails, runs, tmp_path):
+    sizes = []
+    for points in (200, 5):
+        out, _ = reported(runs, "--points", points)
+        sizes.append(len(held(out)["envs"][0]["steps"]) * 3 // 4 // 8)  # base64 of doubles
+    assert sizes == [10, 5]
+    assert "points" in fails(runs, "--points", 0, "--out", tmp_path / "x")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_bootstrap(reported, fails, runs, tmp_path):
+    def interval(*argv):
+        return table(reported(runs, *argv)[0], "aggregates", arm="dqn", aggregate="mean")[["low", "high"]].to_numpy()
+
+    rng = np.random.default_rng(7)
+    scores = np.array([8.0, 16.0, 24.0])
+    drawn = scores[rng.integers(3, size=(200_000, 3))].mean(axis=1)
+    assert interval("--resamples", 20_000)[0] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.01)
+    few = {seed: interval("--resamples", 7, "--seed", seed).tobytes() for seed in (0, 1, 2, 3)}
+    assert len(set(few.values())) > 1
+    assert interval("--resamples", 7, "--seed", 2).tobytes() == few[2]
+    assert "resamples" in fails(runs, "--resamples", 0, "--out", tmp_path / "x")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_title(reported, runs):
+    assert "<h1>runs</h1>" in (reported(runs)[0] / "report.html").read_text()
+    assert "<h1>Mine &amp; yours</h1>" in (reported(runs, "--title", "Mine & yours")[0] / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_tables_of_other_people_alone_and_beside_runs(reported, fails, runs, tmp_path):
+    rows = [("ppo", "minatar/breakout", seed, step, step * seed) for seed in (1, 2) for step in (5000, 10_000)]
+    pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"]).to_csv(tmp_path / "theirs.csv", index=False)
+    out, _ = reported(tmp_path / "theirs.csv", "--last", 1)
+    assert table(out, "by-environment")["value"].item() == pytest.approx(15_000)
+    assert "how they were made is not known" in said(out)
+    out, _ = reported(runs, tmp_path / "theirs.csv", "--last", 1)
+    assert set(table(out, "by-environment")["arm"]) == {"ppo", "dqn + mico", "dqn"}
+    assert "columns" in fails(_written(tmp_path / "bad.csv", "a,b\n1,2\n"), "--out", tmp_path / "x")
+    assert "nothing: No such file" in fails(tmp_path / "nothing", "--out", tmp_path / "x")
+
+
+def _written(path, text):
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_fields_that_differ_between_fleets_tell_arms_apart(reported, tmp_path):
+    for alpha in (0.01, 0.1):
+        write_fleet(tmp_path / "runs" / str(alpha), (0, 1), lambda seed: [1.0], metric="mico", alpha=alpha)
+    out, _ = reported(tmp_path / "runs")
+    arms = {"dqn + mico (metric.alpha=0.01)", "dqn + mico (metric.alpha=0.1)"}
+    assert {arm["name"] for arm in held(out)["arms"]} == arms
+    for alpha in ("0.01", "0.1"):
+        assert re.search(rf"dqn \+ mico \(metric\.alpha={alpha}\)\s+{alpha}\s", said(out))
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_arms_come_baselines_first_and_then_by_their_fields(reported, tmp_path):
+    """A field may be a number here and a word there, or be missing in a table of somebody else's."""
+    (tmp_path / "theirs.csv").write_text("agent,env,seed,step,score\ndqn,minatar/breakout,9,1000,1\n")
+    for place, fields in {"a": {"alpha": 0.5}, "b": {"alpha": "most"}, "c": {"alpha": 0.05}, "d": None}.items():
+        metric = None if fields is None else "mico"
+        write_run(tmp_path / "runs" / place, [1.0], metric=metric, **fields or {})
+    out, _ = reported(tmp_path / "runs", tmp_path / "theirs.csv")
+    arms = [f"dqn + mico (metric.alpha={alpha})" for alpha in ("0.05", "0.5", "most")]
+    assert [arm["name"] for arm in held(out)["arms"]] == ["dqn", *arms]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_that_are_not_as_they_should_be(reported, runs, tmp_path):
+    """One is going and in the midst of a line, one froze, one is empty, two are damaged, one is there twice."""
+    whole = (runs / "None-3" / "log.jsonl").read_text()
+    (runs / "None-3" / "log.jsonl").write_text("\n".join(whole.splitlines()[:4]) + '\n{"step": 5000, "ret')
+    write_run(runs / "frozen", [1.0] * 5, seed=4, frozen=5100, steps=10_000)
+    write_run(runs / "empty", [], seed=5, steps=10_000)
+    write_run(runs / "bad-log", [1.0] * 10, seed=6)
+    (runs / "bad-log" / "log.jsonl").write_text('{"step": 1, "return": 3}\n{"step"\n{"step": 3, "return": 4}\n')
+    write_run(runs / "bad-config", [1.0] * 10, seed=7)
+    (runs / "bad-config" / "config.json").write_text('{"run": ')
+    write_run(runs / "again", [1.0] * 9, seed=1)
+    out, printed = reported(runs)
+    text = said(out)
+    for sentence in (
+        "None-3 is at step 4,000 of 10,000",
+        "frozen is frozen at step 5,100, not finite",
+        "empty is at step 0, without a return yet",
+        "bad-log is left out, for it is damaged:",
+        "bad-config is left out, for it is damaged:",
+        "again is left out: there is a run of dqn in minatar/breakout with seed 1",
+        "dqn: seed 3 of minatar/breakout is left out",
+        "dqn: seed 4 of minatar/breakout is left out",
+    ):
+        assert sentence in text
+        assert sentence in " ".join(printed.split())
+    assert table(out, "by-environment", arm="dqn")[["seeds", "value"]].to_numpy().tolist() == [[2, 12.0]]
+    assert table(out, "cells", arm="dqn")[["seeds", "least", "most"]].to_numpy().tolist() == [[4, 4000, 10_000]]
+    assert "4 × 4,000 to 10,000 of 10,000" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_many_that_are_equally_far_are_told_at_once(reported, tmp_path):
+    fleet = write_fleet(tmp_path / "runs" / "mine", range(5), lambda seed: [1.0], steps=9000)
+    out, printed = reported(tmp_path / "runs")
+    assert "mine: 5 runs are at step 1,000 of 9,000" in said(out)
+    assert "run-seed3 is at" not in printed
+    for seed in range(20):
+        (fleet / f"run-{seed}").mkdir()
+        for file in ("config.json", "log.jsonl"):
+            (fleet / f"run-{seed}" / file).write_text("{")
+    out, printed = reported(tmp_path / "runs")
+    assert printed.count("note: ") == 13
+    assert "note: 9 more such sentences are on the page" in printed
+    assert said(out).count("for it is damaged") == 20
+
+
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    "config",
+    [
+        "[]",
+        '{"run": "x", "agent": ["dqn"], "metric": null, "env": "e", "seed": 0}',
+        '{"run": "x", "agent": "dqn", "metric": null, "env": "e", "seed": 0, "steps": "many"}',
+        '{"run": "x", "agent": "dqn", "metric": null, "env": "e", "seed": 0, "starts": 3}',
+        '{"run": "x", "agent": "dqn", "metric": null, "env": "e", "seed": 0, "settings": {"agent": "dqn"}}',
+    ],
+)
+def test_configurations_that_are_none(reported, runs, config):
+    (runs / "mico-2" / "config.json").write_text(config)
+    out, _ = reported(runs)
+    assert "mico-2 is left out, for it is damaged: config.json" in said(out)
+    assert table(out, "by-environment", arm="dqn + mico")["seeds"].item() == 2
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_returns_that_are_not_finite_are_stated(reported, runs):
+    log = runs / "None-2" / "log.jsonl"
+    log.write_text(log.read_text().replace('"return": 20}', '"return": "NaN"}'))
+    out, _ = reported(runs, "--last", 1)
+    assert "dqn: seed 2 of minatar/breakout is left out" in said(out)
+    assert table(out, "by-environment", arm="dqn")[["seeds", "value"]].to_numpy().tolist() == [[2, 20.0]]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_folders_of_one_name_are_told_apart(reported, tmp_path):
+    for place, seed in (("a", 1), ("b", 2)):
+        write_run(tmp_path / place / "runs" / "x", [1.0 * seed], seed=seed)
+    out, _ = reported(tmp_path / "a" / "runs", tmp_path / "b" / "runs", tmp_path / "a" / "runs")
+    assert table(out, "by-environment")[["seeds", "value"]].to_numpy().tolist() == [[2, 1.5]]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_seeds_and_cells_that_others_have(reported, runs):
+    write_run(runs / "more", [1.0] * 10, seed=9)
+    write_run(runs / "other", [1.0] * 10, seed=1, env="minatar/asterix")
+    text = said(reported(runs)[0])
+    assert "dqn + mico in minatar/breakout lacks seed 9, which another arm has" in text
+    assert "dqn + mico has no run in minatar/asterix" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_sweep_that_is_not_finished(reported, tmp_path):
+    sweep = tmp_path / "sweep"
+    write_fleet(sweep / "000-a", (0, 1), lambda seed: [1.0], name="dqn-none")
+    described = {"000-a": ["dqn-none-seed0", "dqn-none-seed1"], "001-b": [f"iqn-none-seed{seed}" for seed in range(5)]}
+    fleets = [{"name": name, "runs": [{"name": run} for run in runs]} for name, runs in described.items()]
+    (sweep / "sweep.json").write_text(json.dumps({"fleets": fleets}))
+    (sweep / "status").mkdir()
+    (sweep / "status" / "001-b.json").write_text(json.dumps({"state": "failed", "error": "no room"}))
+    for source in (sweep, tmp_path):
+        text = said(reported(source, out="report/it")[0])
+        assert "001-b: 5 of 5 runs have not begun: iqn-none-seed0, iqn-none-seed1, iqn-none-seed2 and 2 more" in text
+        assert "001-b failed: no room" in text
+    (sweep / "sweep.json").write_text('{"fleets": [{}]}')
+    assert "sweep/sweep.json is damaged" in said(reported(sweep, out="report/it")[0])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_a_fleet_that_never_began(reported, tmp_path):
+    fleet = write_fleet(tmp_path / "runs", (0, 1), lambda seed: [1.0])
+    listed = json.loads((fleet / "fleet.json").read_text())
+    (fleet / "fleet.json").write_text(json.dumps(listed | {"runs": [*listed["runs"], "run-seed2"]}))
+    assert "runs: 1 of 3 runs have not begun: run-seed2" in said(reported(fleet)[0])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_how_to_run_it_again(reported, tmp_path):
+    later = {**ORIGIN, "step": 500, "device": "gpu: H200", "commit": None}
+    fleet = write_fleet(tmp_path / "runs" / "mine", (0, 1), lambda seed: [1.0, 2.0], metric="mico")
+    config = json.loads((fleet / "run-seed0" / "config.json").read_text())
+    (fleet / "run-seed0" / "config.json").write_text(json.dumps(config | {"starts": [ORIGIN, later]}))
+    text = said(reported(tmp_path / "runs")[0])
+    fields = "--agent.discount 0.99 --metric.alpha 0.01 --metric.beta 0.1"
+    common = "mico train --env minatar/breakout --agent dqn --metric mico --seeds"
+    assert f"{common} 0 1 {fields} --steps 2000 --out again/mine " in text
+    assert f"{common} 1 {fields} --steps 2000 --out again/mine-run-seed1 " in text
+    assert "from step 0 on cpu: cpu, commit 0123abc; mico-rl 0.1.0, jax 0.10.0" in text
+    assert "from step 500 on gpu: H200, commit unknown" in text
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_report_is_made_anew_and_nothing_else_is_touched(reported, fails, runs, tmp_path):
+    out, _ = reported(runs)
+    assert (out / "tables" / "comparisons.csv").exists()
+    (out / "mine.txt").write_text("mine")
+    (out / "tables" / "mine.csv").write_text("mine")
+    reported(runs / "None-1")
+    assert not (out / "tables" / "comparisons.csv").exists()
+    assert [path.read_text() for path in (out / "mine.txt", out / "tables" / "mine.csv")] == ["mine", "mine"]
+    (out / "tables" / "comparisons.csv").write_text("mine")
+    assert "comparisons.csv is there already" in fails(runs, "--out", out)
+    assert (out / "tables" / "comparisons.csv").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_folders_of_others_are_refused(fails, runs, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("")
+    assert "holds other things than a report, such as thesis.txt" in fails(runs, "--out", tmp_path / "other")
+    assert "is a file" in fails(runs, "--out", tmp_path / "other" / "thesis.txt")
+    (tmp_path / "strange").mkdir()
+    for listed in ("{}", '{"files": ["../runs/None-1/config.json"]}', "x"):
+        (tmp_path / "strange" / "report.json").write_text(listed)
+        assert "report.json" in fails(runs, "--out", tmp_path / "strange")
+    assert (runs / "None-1" / "config.json").exists()
+
+
+def test_nothing_to_report_on(fails, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "there is no run with a return" in fails(tmp_path / "empty", "--out", tmp_path / "x")
+    write_run(tmp_path / "runs" / "one", [])
+    assert "there is no run with a return" in fails(tmp_path / "runs", "--out", tmp_path / "x")
+    assert "SOURCE" in fails("--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()

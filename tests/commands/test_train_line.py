@@ -1,0 +1,47 @@
+"""The command that trains runs again: parsed, it gives the same runs."""
+
+import json
+import shlex
+
+import pytest
+
+from mico.commands.train_line import train_line
+from mico.commands.train_options import parse
+from mico.deep.settings import describe
+
+LINES = [
+    "--env minatar/breakout --metric mico --metric.alpha 0 0.01 --seeds 0 3",
+    "--env minatar/asterix --agent rainbow --metric ksme --agent.reward-clip 1 --env.max-steps original",
+    "--env mdp/garnet --env.seed 3 --agent iqn --metric simsr --schedule.epsilon 0 1e-5 --metric.alpha 0.1 0.2",
+    "--env gym/CartPole-v1 --agent m-iqn --env.max-steps 50 --preset table",
+    "--env mdp/frozen-lake --agent qr-dqn --env.start 3 --seeds 7 --metric mico --metric.terminals absorbing",
+    "--env mdp/frozen-lake --env.no-slippery --metric mico --metric.beta 0.1 1 --seeds 0 1",
+]
+
+
+def described(argv):
+    """Runs as config.json holds them."""
+    options, runs = parse([*argv, "--steps", "4000", "--out", "x y"])
+    assert options.steps == 4000
+    return json.loads(json.dumps([describe(run) for run in runs]))
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_fleet_and_each_of_its_runs_are_made_again(line):
+    runs = described(line.split())
+    for some in (runs, *([run] for run in runs)):
+        words = shlex.split(train_line(some, steps=4000, out="x y"))
+        assert words[:2] == ["mico", "train"]
+        options, again = parse(words[2:])
+        assert json.loads(json.dumps([describe(run) for run in again])) == some
+        assert (options.steps, str(options.out)) == (4000, "x y")
+
+
+def test_what_one_command_cannot_make_has_none():
+    runs = described(["--metric", "mico", "--metric.alpha", "0", "0.1", "--metric.beta", "0.1", "1"])
+    assert train_line(runs[:3], steps=4000, out="x") is None
+    assert train_line(runs + described([]), steps=4000, out="x") is None
+    assert train_line(runs + described(["--metric", "ksme"]), steps=4000, out="x") is None
+    assert train_line([], steps=4000, out="x") is None
+    games = described(["--env", "minatar/asterix"]) + described(["--env", "minatar/breakout"])
+    assert train_line(games, steps=4000, out="x") is None

@@ -1,0 +1,61 @@
+"""What can be chosen of a run by name, and values that fields can have."""
+
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mico.commands.train_options import parse
+from mico.deep.options import Choice, Option
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "fitted"),
+    [
+        (float, 1, 1.0),
+        (float | None, 2, 2.0),
+        (float | None, None, None),
+        (int, 3, 3),
+        (int | Literal["original"], 5, 5),
+        (int | Literal["original"], "original", "original"),
+        (Literal["a", "b"], "b", "b"),
+        (bool, True, True),
+        (Path, Path("x"), "x"),
+        (Path, "x", "x"),
+    ],
+)
+def test_values_that_fit(kind, value, fitted):
+    found = Option("it", kind, None, "", varies=True).fitted(value)
+    assert (found, type(found)) == (fitted, type(fitted))
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        (float, "much", "a number"),
+        (float, True, "a number"),
+        (float | None, "x", "a number or nothing"),
+        (int, 1.5, "a whole number"),
+        (int | Literal["original"], "orig", "a whole number or one of original"),
+        (Literal["a", "b"], "c", "one of a, b"),
+        (bool, 1, "true or false"),
+        (Path, 3, "a path"),
+    ],
+)
+def test_values_that_do_not(kind, value, wanted):
+    with pytest.raises(ValueError, match=rf"^it cannot be {value!r}: it is {wanted}$"):
+        Option("it", kind, None, "", varies=True).fitted(value)
+
+
+def test_a_choice_with_fields_is_what_the_flags_of_train_make():
+    fields = {"agent.horizon": 2, "metric.alpha": 0.25, "env.sticky": 0.5, "replay.capacity": 500}
+    flags = [text for name, value in fields.items() for text in (f"--{name}", str(value))]
+    which = ["--env", "minatar/asterix", "--agent", "rainbow", "--metric", "ksme", "--preset", "atari", "--seeds", "3"]
+    _, (run,) = parse([*which, *flags, "--steps", "400", "--out", "unused"])
+    assert Choice("minatar/asterix", "rainbow", "ksme", "atari").run(fields, 3) == run
+
+
+def test_what_a_problem_needs_is_asked_for():
+    with pytest.raises(ValueError, match="missing a required argument: 'seed'"):
+        Choice("mdp/garnet", "dqn", "none", None).run({}, 0)
+    assert Choice("mdp/garnet", "dqn", "none", None).run({"env.seed": 2}, 0).env.settings()["seed"] == 2

@@ -1,0 +1,173 @@
+"""A sweep on a real Ray cluster of several nodes on this machine: what is lost is tried again, and nothing else is."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from mico import cli
+from mico.sweeps import local
+from mico.sweeps.fleets import Manner
+from small_sweeps import (
+    flags_of_pair,
+    is_under_way,
+    kept_programs,
+    left_by,
+    pair_of_fleets,
+    starts,
+    states,
+    wait_for,
+    writer_of,
+)
+from trainings import ended, mico
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+cluster = pytest.importorskip("mico.sweeps.cluster")
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+STEPS = 4_000  # a minute's work if every chunk is saved
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, quick_compilation):
+    """What is left by a sweep that nothing happened to, not on Ray; and a folder of compiled programs."""
+    for folder in kept_programs(tmp_path_factory.mktemp("cache")):
+        out = tmp_path_factory.mktemp("undisturbed")
+        fleets = pair_of_fleets(out, STEPS)
+        local.in_turn(fleets, out, Manner(), lambda fleet, status: None)
+        yield fleets, left_by(fleets, out), folder
+
+
+@pytest.fixture(scope="module")
+def nodes(undisturbed):
+    """A cluster whose head runs no task, and three nodes that run one each, of which one will be lost."""
+    own = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    os.environ |= own
+    found = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    for _ in range(3):
+        found.add_node(num_cpus=1)
+    found.wait_for_nodes()
+    yield found
+    found.shutdown()
+    for name in own:
+        del os.environ[name]
+
+
+def flags(nodes, out, *more):
+    return [*map(str, [*flags_of_pair(STEPS), "--checkpoint-seconds", 0, "--ray", nodes.address, "--out", out, *more])]
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+def test_a_worker_and_then_a_whole_node_are_killed(undisturbed, nodes, tmp_path, capsys):
+    fleets, expected, _ = undisturbed
+    done = []
+
+    def sabotage():
+        wait_for(lambda: all(is_under_way(fleet, tmp_path, STEPS) for fleet in fleets))
+        victim = writer_of(fleets[0], tmp_path)
+        os.kill(victim, signal.SIGKILL)
+        done.append("worker")
+        # As a node does that is about to go: the fleet saves, and goes on elsewhere.
+        os.kill(writer_of(fleets[1], tmp_path), signal.SIGTERM)
+        wait_for(lambda: all(starts(fleet, tmp_path) == 2 for fleet in fleets))
+        raylet = parent(writer_of(fleets[1], tmp_path))
+        node = next(one for one in nodes.worker_nodes if raylet_of(one) == raylet)
+        nodes.remove_node(node, allow_graceful=False)
+        done.append("node")
+
+    saboteur = threading.Thread(target=sabotage, daemon=True)
+    saboteur.start()
+    cli.main(flags(nodes, tmp_path))
+    saboteur.join()
+    assert done == ["worker", "node"]
+    assert "All 2 fleets are finished" in capsys.readouterr().out
+    assert starts(fleets[0], tmp_path) >= 2
+    assert starts(fleets[1], tmp_path) >= 3
+    assert left_by(fleets, tmp_path) == expected
+
+
+def raylet_of(node):
+    return node.all_processes["raylet"][0].process.pid
+
+
+def test_the_driver_is_stopped_then_killed_and_run_again(undisturbed, nodes, tmp_path):
+    fleets, expected, folder = undisturbed
+    for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+        before = [starts(fleet, tmp_path) if (tmp_path / fleet.name).exists() else 0 for fleet in fleets]
+        process = mico(*flags(nodes, tmp_path), cache=folder)
+
+        def goes_on(process=process, before=before):
+            going = [is_under_way(fleet, tmp_path, STEPS) and starts(fleet, tmp_path) for fleet in fleets]
+            return all(now > then for now, then in zip(going, before, strict=True)) or process.poll() is not None
+
+        wait_for(goes_on)
+        process.send_signal(number)
+        found, _, err = ended(process)
+        assert found == code, err
+        if number == signal.SIGINT:
+            assert states(fleets, tmp_path) == ["stopped", "stopped"]
+            assert "the same command goes on" in err
+    cli.main(flags(nodes, tmp_path))
+    assert left_by(fleets, tmp_path) == expected
+
+
+def test_a_fleet_that_fails_and_one_that_is_lost_too_often_are_listed(undisturbed, nodes, tmp_path, capsys):
+    fleets, expected, _ = undisturbed
+    pair_of_fleets(tmp_path, STEPS)
+    (tmp_path / fleets[0].name).write_text("in the way")
+
+    def sabotage():
+        wait_for(lambda: is_under_way(fleets[1], tmp_path, STEPS))
+        os.kill(writer_of(fleets[1], tmp_path), signal.SIGKILL)
+
+    saboteur = threading.Thread(target=sabotage, daemon=True)
+    saboteur.start()
+    with pytest.raises(SystemExit) as stop:
+        cli.main(flags(nodes, tmp_path, "--retries", 0))
+    saboteur.join()
+    printed = capsys.readouterr().out
+    assert stop.value.code == 1
+    assert "2 of 2 fleets failed" in printed
+    assert f"{fleets[0].name}: {tmp_path / fleets[0].name}: " in printed
+    assert states(fleets, tmp_path) == ["failed", "failed"]
+    (tmp_path / fleets[0].name).unlink()
+    cli.main(flags(nodes, tmp_path))
+    assert left_by(fleets, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "what"), [(("--cpus", "3"), "3 cores and 0 GPUs"), (("--gpus", "1"), "1 cores and 1 GPUs")]
+)
+def test_what_no_node_has_is_refused(nodes, tmp_path, capsys, more, what):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(flags(nodes, tmp_path, *more))
+    assert stop.value.code == 2
+    assert f"a fleet needs {what}, but the nodes have 0 cores and 0 GPUs, 1 cores" in capsys.readouterr().err
+
+
+def test_no_cluster_is_a_line(tmp_path, capsys, monkeypatch):
+    def failing(error):
+        def init(**_):
+            raise error
+
+        return init
+
+    monkeypatch.setattr(cluster.ray, "init", failing(ConnectionError("nobody there")))
+    for address, hint in (
+        ("auto", "`ray start --head` starts one on this machine"),
+        ("10.0.0.1:6379", "is it running?"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            cli.main([*flags_of_pair(), "--out", str(tmp_path), "--ray", address])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err == f"mico: no Ray cluster at {address}: {hint}\n"
+    monkeypatch.setattr(cluster.ray, "init", failing(RuntimeError("Version mismatch:\nRay 1 there")))
+    with pytest.raises(SystemExit):
+        cli.main([*flags_of_pair(), "--out", str(tmp_path), "--ray", "auto"])
+    assert "the Ray cluster at auto does not take this process: Version mismatch: Ray 1" in capsys.readouterr().err

@@ -1,0 +1,120 @@
+"""Fleets: every cell in one of them, none that mixes programs, and none larger than it may be."""
+
+from collections import Counter
+from dataclasses import replace
+
+import jax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mico.deep import fleet as stacking
+from mico.deep import learner
+from mico.deep.metric_losses import METRIC_LOSSES
+from mico.sweeps.grid import Sweep, cells
+from mico.sweeps.plan import plan
+from small_sweeps import FIELDS, small_sweep
+
+
+def planned(sweep, memory=None, max_runs=None):
+    return plan(sweep, cells(sweep), memory=memory, max_runs=max_runs)
+
+
+def several(values):
+    return st.lists(st.sampled_from(values), min_size=1, max_size=3, unique=True)
+
+
+@given(
+    env=several(["mdp/two-state", "mdp/frozen-lake"]),
+    agent=several(["dqn", "qr-dqn"]),
+    metric=several(["none", "mico", "ksme", "simsr"]),
+    seeds=several([0, 1, 2]),
+    alpha=several([0.0, 0.1, 0.5]),
+    horizon=several([1, 2]),
+    max_runs=st.sampled_from([None, 1, 2, 5]),
+)
+def test_every_cell_is_in_one_fleet_and_no_fleet_mixes_programs(max_runs, alpha, horizon, **entries):
+    fields = {"agent.horizon": horizon} | ({"metric.alpha": alpha} if set(entries["metric"]) - {"none"} else {})
+    sweep = small_sweep(fields=fields, **entries)
+    fleets = planned(sweep, max_runs=max_runs)
+    members = Counter(member.cell for fleet in fleets for member in fleet.members)
+    assert members == Counter(cells(sweep))
+    assert len({fleet.name for fleet in fleets}) == len(fleets)
+    for fleet in fleets:
+        runs = fleet.runs()
+        assert len({jax.tree.structure(run) for run in runs}) == 1
+        assert len({run.env.name for run in runs}) == 1
+        assert len({member.name for member in fleet.members}) == len(runs) <= (max_runs or len(runs))
+    if max_runs is None:  # what can share a program does
+        structures = [jax.tree.structure(fleet.runs()[0]) for fleet in fleets]
+        assert len(set(structures)) == len(structures)
+
+
+def test_a_baseline_shares_the_program_of_a_metric_loss_with_weight_0():
+    (fleet,) = planned(small_sweep(env="mdp/two-state", fields={"metric.alpha": [0.1, 0.2], "metric.beta": [0.5]}))
+    assert fleet.shared() == "mico"
+    for member, run, label in zip(fleet.members, fleet.runs(), fleet.labels(), strict=True):
+        alpha = dict(member.cell.fields).get("metric.alpha", 0.0)
+        assert run.metric == METRIC_LOSSES["mico"](alpha=alpha, beta=0.5)
+        baseline = member.cell.metric == "none"
+        assert label.varied == ({} if baseline else {"metric.alpha": alpha})
+        assert (label.settings["metric"] is None) == baseline
+        assert label.name == (f"dqn-none-seed{run.seed}" if baseline else f"dqn-mico-alpha{alpha}-seed{run.seed}")
+    stacking.stack(fleet.runs())
+
+
+def test_a_baseline_joins_one_metric_loss_of_several():
+    mico, ksme = planned(small_sweep(env="mdp/two-state", metric=["none", "mico", "ksme"]))
+    assert [len(fleet.members) for fleet in (mico, ksme)] == [4, 2]
+    assert (mico.shared(), ksme.shared()) == ("mico", None)
+    (alone,) = planned(small_sweep(env="mdp/two-state", metric=["none"]))
+    assert alone.shared() is None
+    assert [run.metric for run in alone.runs()] == [None, None]
+
+
+def test_a_metric_loss_with_parameters_of_its_own_takes_no_baseline(monkeypatch):
+    monkeypatch.setattr(METRIC_LOSSES["mico"], "init", lambda self, key, size: jax.numpy.zeros(size))
+    fleets = planned(small_sweep(env="mdp/two-state"))
+    assert [{member.cell.metric for member in fleet.members} for fleet in fleets] == [{"none"}, {"mico"}]
+
+
+def test_whole_numbers_and_words_make_fleets_of_their_own():
+    fleets = planned(small_sweep(env="mdp/two-state", metric="mico", fields={"metric.error": ["huber", "squared"]}))
+    assert [[dict(member.varied) for member in fleet.members] for fleet in fleets] == [
+        [{"metric.error": "huber"}] * 2, [{"metric.error": "squared"}] * 2
+    ]  # fmt: skip
+
+
+def test_fleets_are_split_evenly_and_by_seeds():
+    sweep = small_sweep(env="mdp/two-state", seeds=[4, 5, 6, 7, 8])
+    parts = [[(member.cell.seed, member.cell.metric) for member in fleet.members] for fleet in planned(sweep, None, 4)]
+    assert parts == [
+        [(4, "none"), (4, "mico"), (5, "none")],
+        [(5, "mico"), (6, "none"), (6, "mico"), (7, "none")],
+        [(7, "mico"), (8, "none"), (8, "mico")],
+    ]
+
+
+def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside():
+    sweep = small_sweep(env="mdp/frozen-lake", metric="mico")
+    (fleet,) = planned(sweep)
+    run = fleet.runs()[0]
+    state = learner.start(run, run.env.spec, (), jax.numpy.zeros(run.env.spec.shape))
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params, state.target, state.optimiser, state.memory)))
+    assert fleet.size == pytest.approx(1.2 * 2 * held, rel=1e-3)
+    assert [len(one.members) for one in planned(sweep, memory=fleet.size)] == [2]
+    assert [len(one.members) for one in planned(sweep, memory=fleet.size - 1)] == [1, 1]
+    with pytest.raises(ValueError, match=r"memory of 100 bytes is too little for a single run, which takes about"):
+        planned(sweep, memory=100)
+
+
+def test_steps_that_updates_do_not_divide_are_refused_before_anything_runs():
+    with pytest.raises(ValueError, match="steps must be a multiple of 4, but is 402"):
+        planned(replace(small_sweep(), steps=402))
+
+
+def test_runs_that_cannot_be_are_refused_before_anything_runs():
+    with pytest.raises(ValueError, match=r"learning_rate must lie in \[0, inf\], but is -1.0"):
+        planned(small_sweep(fields={"agent.learning_rate": [-1]}))
+    with pytest.raises(ValueError, match="encoder 'minatar' needs images"):
+        planned(Sweep(400, "mdp/two-state", preset="minatar", fields=FIELDS))

@@ -1,0 +1,98 @@
+"""Sweeps as TOML, as Python and by name."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from mico.commands.sweep_options import parse
+from mico.sweeps.files import entries, sweep_of
+from mico.sweeps.grid import Sweep, cells
+from mico.sweeps.named import SWEEPS
+
+TOML = """
+steps = 400
+env = ["mdp/two-state", "mdp/frozen-lake"]
+agent = "dqn"
+metric = ["none", "mico"]
+seeds = [0, 1]
+preset = "table"
+
+[fields]
+metric.alpha = [0.01, 0.1]
+"replay.capacity" = 200
+
+[[variants]]
+
+[[variants]]
+metric.error = "squared"
+"""
+PYTHON = """
+from mico.sweeps.grid import Sweep
+
+SWEEP = Sweep(
+    steps=400,
+    env=["mdp/two-state", "mdp/frozen-lake"],
+    metric=["none", "mico"],
+    seeds=range(2),
+    preset="table",
+    fields={"metric.alpha": [0.01, 0.1], "replay.capacity": [200]},
+    variants=[{}, {"metric.error": "squared"}],
+)
+"""
+EXPECTED = Sweep(
+    400, ("mdp/two-state", "mdp/frozen-lake"), ("dqn",), ("none", "mico"), (0, 1), "table",
+    {"metric.alpha": (0.01, 0.1), "replay.capacity": (200,)}, ({}, {"metric.error": "squared"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), [("mine.toml", TOML), ("mine.py", PYTHON)])
+def test_both_kinds_of_file_say_the_same(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    assert sweep_of(entries(str(tmp_path / name))) == EXPECTED
+
+
+def test_the_guide_writes_one_sweep_in_three_ways(tmp_path):
+    guide = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
+    command = re.search(r"^    mico sweep (.*?)\n\n", guide, re.DOTALL | re.MULTILINE)[1].replace("\\\n", " ")
+    _, expected = parse(command.split())
+    assert len(cells(expected)) == 36
+    for kind, name in (("toml", "x.toml"), ("python", "x.py")):
+        (tmp_path / name).write_text(re.search(rf"```{kind}\n(.*?)```", guide, re.DOTALL)[1])
+        assert sweep_of(entries(str(tmp_path / name))) == expected
+    variants = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)[1]
+    (tmp_path / "y.toml").write_text((tmp_path / "x.toml").read_text() + variants)
+    assert len(cells(sweep_of(entries(str(tmp_path / "y.toml"))))) == 2 * 2 * (1 + 3 * 2) * 3
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+def test_names_are_sweeps(name):
+    assert sweep_of(entries(name)) == SWEEPS[name].sweep
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.toml", "steps =", r"x.toml is not TOML: "),
+        ("x.toml", b"\xff\xfe", r"x.toml is not TOML: "),
+        ("x.toml", "stepz = 400\nenv = 'mdp/two-state'", "'stepz' is no entry of a sweep: did you mean steps"),
+        ("x.toml", "env = 'mdp/two-state'", "a sweep needs steps"),
+        ("x.toml", "steps = 400", "a sweep needs env"),
+        ("x.py", "sweep = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is None"),
+        ("x.py", "SWEEP = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is 3"),
+        ("x.txt", "", r"is neither a .toml or .py file nor a sweep with a name: "),
+    ],
+)
+def test_what_is_no_sweep_is_named(tmp_path, name, text, message):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(ValueError, match=message):
+        sweep_of(entries(str(tmp_path / name)))
+
+
+def test_files_that_are_not_there_are_named(tmp_path):
+    for name in ("x.toml", "x.py"):
+        with pytest.raises(FileNotFoundError) as error:
+            entries(str(tmp_path / name))
+        assert error.value.filename == str(tmp_path / name)
+    with pytest.raises(ValueError, match=r"'minatr' is neither .* a sweep with a name: minatar"):
+        entries("minatr")
