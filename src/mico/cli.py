@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("mico.commands.report", "many runs, or tables of results, as one page with figures and tables"),
     "sweep": ("mico.commands.sweep", "a grid of runs as fleets: here, in several processes or on a Ray cluster"),
     "train": ("mico.commands.train", "agents with and without a metric loss, many runs as one fleet"),
+    "watch": ("mico.commands.watch", "a trained run at play, as a video: values, and frames it takes for alike"),
 }
 
 

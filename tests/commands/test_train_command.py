@@ -30,7 +30,7 @@ LAKE = ["train", "--env", "mdp/frozen-lake", "--metric", "mico", *FLAGS, "--seed
 
 
 def runs(*flags):
-    return parse([*SOMEWHERE, *map(str, flags)])[1]
+    return parse([*SOMEWHERE, *map(str, flags)]).runs
 
 
 def fields(settings):
@@ -42,8 +42,8 @@ def fields(settings):
 
 def test_the_first_example_of_the_documentation():
     line = "--env minatar/breakout --agent dqn --metric mico --seeds 0 1 2 --steps 200000 --out runs/x"
-    options, found = parse(line.split())
-    assert (options.steps, str(options.out), options.resume, options.tensorboard) == (200_000, "runs/x", False, False)
+    options, steps, found = parse(line.split())
+    assert (steps, str(options.out), options.resume, options.tensorboard) == (200_000, "runs/x", False, False)
     preset = PRESETS["minatar"]["dqn"]
     for run, seed in zip(found, range(3), strict=True):
         assert (run.seed, run.env.name) == (seed, "minatar/breakout")
@@ -210,6 +210,26 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
 )
 def test_what_cannot_be_trained_is_refused_in_a_line(refused, flags, message):
     assert message in refused("train", *SOMEWHERE, *flags.split())
+
+
+def test_frames_are_steps_of_the_emulator():
+    atari = ["--out", "unused", "--env", "atari/pong"]
+    assert parse([*atari, "--frames", "10_000_000"]).steps == 2_500_000
+    assert parse([*atari, "--frames", "4000", "--env.frame-skip", "2"]).steps == 2_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--env atari/pong", "steps is missing"),
+        ("--env atari/pong --frames 400 --steps 100", "steps is 100 and frames is 400: give one of them"),
+        ("--env atari/pong --frames 402", "frames must be a multiple of env.frame_skip 4, but is 402"),
+        ("--env atari/pnog --steps 4", "did you mean pong"),
+        ("--frames 400", "frames is 400, but only Atari has frames, and not minatar/breakout"),
+    ],
+)
+def test_steps_and_frames_that_do_not_go_together(refused, flags, message):
+    assert message in refused("train", "--out", "unused", *flags.split())
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,7 @@ LINES = [
 
 def described(argv):
     """Runs as config.json holds them."""
-    options, runs = parse([*argv, "--steps", "4000", "--out", "x y"])
-    assert options.steps == 4000
+    runs = parse([*argv, "--steps", "4000", "--out", "x y"]).runs
     return json.loads(json.dumps([describe(run) for run in runs]))
 
 
@@ -32,9 +31,9 @@ def test_a_fleet_and_each_of_its_runs_are_made_again(line):
     for some in (runs, *([run] for run in runs)):
         words = shlex.split(train_line(some, steps=4000, out="x y"))
         assert words[:2] == ["mico", "train"]
-        options, again = parse(words[2:])
+        options, steps, again = parse(words[2:])
         assert json.loads(json.dumps([describe(run) for run in again])) == some
-        assert (options.steps, str(options.out)) == (4000, "x y")
+        assert (steps, str(options.out)) == (4000, "x y")
 
 
 def test_what_one_command_cannot_make_has_none():

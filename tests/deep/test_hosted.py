@@ -116,7 +116,11 @@ class Corridors(AbstractHostEnvs):
         self.place[which] = self.age[which] = 0
         return np.eye(5, dtype=bool)[self.place]
 
-    def step(self, actions):
+    def send(self, actions):
+        self.sent = actions
+
+    def receive(self):
+        actions = self.sent
         reward = np.where(actions == 1, 0.5 * self.place + 0.25, 0.0).astype(np.float32)
         self.place, self.age = self.place + (actions == 1), self.age + 1
         terminal = self.place == 4

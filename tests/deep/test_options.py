@@ -51,7 +51,7 @@ def test_a_choice_with_fields_is_what_the_flags_of_train_make():
     fields = {"agent.horizon": 2, "metric.alpha": 0.25, "env.sticky": 0.5, "replay.capacity": 500}
     flags = [text for name, value in fields.items() for text in (f"--{name}", str(value))]
     which = ["--env", "minatar/asterix", "--agent", "rainbow", "--metric", "ksme", "--preset", "atari", "--seeds", "3"]
-    _, (run,) = parse([*which, *flags, "--steps", "400", "--out", "unused"])
+    *_, (run,) = parse([*which, *flags, "--steps", "400", "--out", "unused"])
     assert Choice("minatar/asterix", "rainbow", "ksme", "atari").run(fields, 3) == run
 
 

@@ -29,14 +29,16 @@ from trainings import FLAGS, Crash, crashing, ended, left, mico, reference
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-AGENTS = ["dqn", "rainbow", "iqn", "hosted"]
+HOSTED = {"hosted": environment("gym/CartPole-v1"), "atari": environment("atari/breakout", max_steps=25)}
+AGENTS = ["dqn", "rainbow", "iqn", *HOSTED]
 
 
 def fleet(name):
-    """Two runs of an agent; "hosted" is DQN on an environment outside JAX."""
-    if name == "hosted":
-        parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8)}
-        return [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (0, 1)]
+    """Two runs of an agent; or of DQN on an environment outside JAX."""
+    if name in HOSTED:
+        parts = {"env": HOSTED[name], "network": Network("mlp", width=8, hidden=8)}
+        runs = [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (0, 1)]
+        return [replace(run, replay=replace(run.replay, stack=4 if name == "atari" else 1)) for run in runs]
     return [small_run(name, MICo(alpha=0.25), seed=seed) for seed in (0, 1)]
 
 

@@ -26,6 +26,7 @@ ENVIRONMENTS = {
     "mdp/four-rooms": {"discount": 0.9, "slip": 0.2, "max_steps": 30, "start": 3, "observation": "image"},
     "mdp/garnet": {"seed": 4, "num_states": 6},
     "gym/CartPole-v1": {"max_steps": 30},
+    "atari/pong": {"sticky": 0.1, "frame_skip": 2, "actions": "all", "max_steps": 30},
 }
 OTHER = {
     "agent": {

@@ -25,7 +25,7 @@ _SILENCE = 10.0  # seconds between lines where there is no terminal
 
 
 def main(argv: list[str]) -> None:
-    options, runs = parse(argv)
+    options, steps, runs = parse(argv)
     console = Console(highlight=False, markup=False, soft_wrap=True)
     display = Display(runs, console)
     try:
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> None:
             train(
                 runs,
                 options.out,
-                steps=options.steps,
+                steps=steps,
                 resume=options.resume,
                 checkpoint_seconds=options.checkpoint_seconds,
                 checkpoint_replay=options.checkpoint_replay,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, make_dataclass
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import tyro
 
 from mico.commands.text import summary
 from mico.deep.agents import AGENTS
-from mico.deep.envs import ENVS
+from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Atari
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.options import METRICS, Choice, Option
 from mico.deep.presets import PRESETS
@@ -33,8 +33,15 @@ TensorBoardToo = Annotated[bool, tyro.conf.arg(help="write files for TensorBoard
 class Options:
     """What every training has."""
 
-    steps: Annotated[int, tyro.conf.arg(help="agent steps of each run")]
     out: Annotated[Path, tyro.conf.arg(help="folder for logs, checkpoints and parameters")]
+    steps: Annotated[
+        int | None,
+        tyro.conf.arg(metavar="INT", help="agent steps of each run", help_behavior_hint="(needed, or --frames)"),
+    ] = None
+    frames: Annotated[
+        int | None,
+        tyro.conf.arg(metavar="INT", help="instead of --steps, on Atari", help_behavior_hint="(usually 4 a step)"),
+    ] = None
     env: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"family/member of {', '.join(ENVS)}")] = _DEFAULT_ENV
     agent: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(AGENTS)}")] = "dqn"
     metric: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(METRICS)}")] = "none"
@@ -49,8 +56,16 @@ class Options:
     tensorboard: TensorBoardToo = False
 
 
-def parse(argv: list[str]) -> tuple[Options, list[Run]]:
-    """The options, and a run for each seed and each combination of numbers that were given in lists."""
+class Asked(NamedTuple):
+    """The options, how many steps they mean, and the runs."""
+
+    options: Options
+    steps: int
+    runs: list[Run]
+
+
+def parse(argv: list[str]) -> Asked:
+    """What was asked for; a run for each seed and each combination of numbers that were given in lists."""
     chosen = _chosen(argv)
     options = chosen.options()
     groups = [(name, Annotated[_group(own), tyro.conf.arg(name=name)]) for name, own in options.items()]
@@ -61,7 +76,22 @@ def parse(argv: list[str]) -> tuple[Options, list[Run]]:
     makers = chosen.makers()
     fields = {name: _each(name, options[name], getattr(given, name)) for name in makers}
     parts = {name: [make(**one) for one in fields[name]] for name, make in makers.items()}
-    return given.options, _runs(parts, given.options.seeds)
+    runs = _runs(parts, given.options.seeds)
+    return Asked(given.options, _steps(given.options, runs[0].env), runs)
+
+
+def _steps(options: Options, env: AbstractEnv | AbstractHostEnv) -> int:
+    if options.frames is None:
+        if options.steps is None:
+            raise ValueError("steps is missing: --steps, or --frames on Atari")
+        return options.steps
+    if options.steps is not None:
+        raise ValueError(f"steps is {options.steps} and frames is {options.frames}: give one of them")
+    if not isinstance(env, Atari):
+        raise ValueError(f"frames is {options.frames}, but only Atari has frames, and not {env.name}: give --steps")
+    if options.frames % env.frame_skip:
+        raise ValueError(f"frames must be a multiple of env.frame_skip {env.frame_skip}, but is {options.frames}")
+    return options.frames // env.frame_skip
 
 
 def _chosen(argv: list[str]) -> Choice:

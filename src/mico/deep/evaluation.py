@@ -14,7 +14,7 @@ from mico.deep.learner import Params
 from mico.deep.settings import Run
 from mico.deep.trained import Trained
 
-_CHUNK = 250  # steps between looks at whether all episodes have ended
+CHUNK = 250  # steps between looks at whether all episodes have ended
 
 
 def evaluate(
@@ -48,8 +48,8 @@ def _simulated(
 ) -> Float[np.ndarray, " E"]:
     run, (epsilon, key) = trained.settings, chance
     walk = _begun(run, begin, episodes)
-    for time in range(0, max_steps, _CHUNK):
-        length = min(_CHUNK, max_steps - time)
+    for time in range(0, max_steps, CHUNK):
+        length = min(CHUNK, max_steps - time)
         walk = _walked(run, trained.params, walk, (epsilon, jax.random.fold_in(key, time)), length)
         if walk.over.all():
             break

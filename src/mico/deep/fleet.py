@@ -90,7 +90,8 @@ def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns
 
         def one(run: Run, state: State, keys: Key[Array, "k 3"]) -> tuple[State, tuple[Ended, Losses | None]]:
             episode, (steps, ended) = _played(run, state, times, keys)
-            state = learner.remember(run, state._replace(episode=episode), steps, times[0])
+            memory = learner.remembered(run, state.memory, steps, times[0])
+            state = state._replace(episode=episode, memory=memory)
             state, losses = learner.update(run, state, times[-1] + 1) if learns else (state, None)
             return state, (ended, losses)
 

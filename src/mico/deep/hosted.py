@@ -2,23 +2,27 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Shaped
+from jaxtyping import Array, Float, Int, Shaped
 
 from mico.deep import learner
-from mico.deep.envs import AbstractHostEnv, Episodes
+from mico.deep.envs import AbstractHostEnv, Episodes, HostOutcome
 from mico.deep.fleet import COMPILER_OPTIONS, Happened
-from mico.deep.learner import Ended, Losses, Params, State
+from mico.deep.learner import Ended, Episode, Losses, Params, State
+from mico.deep.replay import Memory
 from mico.deep.settings import Run
 from mico.deep.types import Step
 
 
 class Hosted:
-    """Environments of all runs, stepped together, and the programs that act and learn between their steps."""
+    """Environments of all runs, stepped together, and the programs that learn and act between their steps.
+
+    What is not needed for the next actions, remembering a step, is done while the environments take the next one.
+    """
 
     def __init__(self, runs: Sequence[Run], fleet: Run):
         self._fleet = fleet
@@ -26,32 +30,70 @@ class Hosted:
         self._episodes = Episodes(
             cast(AbstractHostEnv, runs[0].env).make(len(runs)), np.array([run.seed for run in runs])
         )
+        self._actions: Int[np.ndarray, " N"] | None = None  # chosen, but not yet taken
 
     def begin(self) -> State:
         return _begin(self._fleet, self._episodes.start(), spec=self._spec)
 
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
-        period = self._fleet.schedule.update_period
-        ended, losses = [], []
-        for now in range(time, time + length):
-            actions = _actions(self._fleet, state.params, state.episode.stack, jnp.int32(now))
-            outcome = self._episodes.step(np.asarray(actions))
-            state, end = _absorb(self._fleet, state, actions, outcome, jnp.int32(now))
-            ended.append(end)
-            if learns and (now + 1) % period == 0:
-                state, loss = _improve(self._fleet, state, jnp.int32(now + 1))
+        period, end, notes, losses = self._fleet.schedule.update_period, time + length, [], []
+        actions = self._actions
+        if actions is None:
+            actions = np.asarray(_first_actions(self._fleet, state.params, state.episode, jnp.int32(time)))
+        self._episodes.send(actions)
+        for now in range(time, end):
+            taken = _taken(state.episode, actions, self._episodes.receive(), now)
+            due = (now + 1) % period == 0
+            if due:
+                state = state._replace(memory=_remembered(self._fleet, state.memory, taken))
+            if due and learns:
+                state, loss = _improved(self._fleet, state, np.int32(now + 1))
                 losses.append(loss)
-        return state, Happened(_rows(ended), _rows(losses) if losses else None)
+            episode, note = _chosen(self._fleet, state.params, state.episode, taken)
+            notes.append(np.asarray(note))
+            actions = notes[-1][0].astype(np.int32)
+            if now + 1 < end:
+                self._episodes.send(actions)
+            memory = state.memory if due else _remembered(self._fleet, state.memory, taken)
+            state = state._replace(episode=episode, memory=memory)
+        self._actions = actions
+        over, *others = np.stack(notes)[:, 1:].swapaxes(0, 1)
+        return state, Happened(Ended(over > 0, *others), _rows(losses) if losses else None)
 
     def snapshot(self) -> dict[str, Any]:
-        return self._episodes.snapshot()
+        return self._episodes.snapshot() | {"next": None if self._actions is None else self._actions.tolist()}
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self._episodes.restore(snapshot)
+        self._actions = None if snapshot["next"] is None else np.array(snapshot["next"], np.int32)
 
     def close(self) -> None:
         self._episodes.close()
+
+
+class _Taken(NamedTuple):
+    """A step that was taken: what was seen before it, what came of it, and when."""
+
+    stack: Shaped[Array, "N S ..."]
+    frame: Any
+    next_frame: Any
+    numbers: Any  # actions, rewards, terminals and time-outs, [4, N]
+    time: Any
+
+    def step(self) -> Step:
+        """Of one run."""
+        action, reward, terminal, timeout = self.numbers
+        return Step(self.stack[-1], action.astype(int), reward, self.next_frame, terminal > 0, timeout > 0)
+
+
+def _taken(episode: Episode, actions: Int[np.ndarray, " N"], outcome: HostOutcome, time: int) -> _Taken:
+    """As the programs take it: handing them NumPy's arrays is the shortest way to the device."""
+    numbers = np.stack([actions, outcome.reward, outcome.terminal, outcome.timeout])
+    return _Taken(episode.stack, outcome.frame, outcome.next_frame, numbers, np.int32(time))
+
+
+_EACH = _Taken._make((0, 0, 0, 1, None))  # the axes of runs
 
 
 @partial(jax.jit, static_argnames="spec")
@@ -60,32 +102,40 @@ def _begin(fleet: Run, frame: Shaped[Array, "N ..."], *, spec: Any) -> State:
 
 
 @jax.jit
-def _actions(fleet: Run, params: Params, stack: Shaped[Array, "N S ..."], time: Int[Array, ""]) -> Int[Array, " N"]:
-    def one(run: Run, params: Params, stack: Shaped[Array, "S ..."]) -> Int[Array, ""]:
-        return learner.act(run, params, stack, run.schedule.exploration(time), learner.play_keys(run, time))
+def _first_actions(fleet: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Int[Array, " N"]:
+    return jax.vmap(_action, in_axes=(0, 0, 0, None))(fleet, params, episode, time)
 
-    return jax.vmap(one)(fleet, params, stack)
+
+@jax.jit
+def _chosen(fleet: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "4 N"]]:
+    """The episodes after a step, and all that the host must know: the next actions, ends, returns and lengths."""
+
+    def one(run: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "4"]]:
+        episode, ended = learner.advance(episode, taken.step(), None, taken.frame)
+        note = _action(run, params, episode, taken.time + 1), *ended
+        return episode, jnp.stack([jnp.asarray(number, dtype=float) for number in note])
+
+    return jax.vmap(one, in_axes=(0, 0, 0, _EACH), out_axes=(0, 1))(fleet, params, episode, taken)
+
+
+def _action(run: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Int[Array, ""]:
+    return learner.act(run, params, episode.stack, run.schedule.exploration(time), learner.play_keys(run, time))
 
 
 @partial(jax.jit, donate_argnums=1)
-def _absorb(
-    fleet: Run, state: State, action: Int[Array, " N"], outcome: Any, time: Int[Array, ""]
-) -> tuple[State, Ended]:
-    def one(run: Run, state: State, action: Int[Array, ""], outcome: Any) -> tuple[State, Ended]:
-        seen = state.episode.stack[-1]
-        step = Step(seen, action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
-        episode, ended = learner.advance(state.episode, step, None, outcome.frame)
-        steps = jax.tree.map(lambda leaf: leaf[None], step)
-        return learner.remember(run, state._replace(episode=episode), steps, time), ended
+def _remembered(fleet: Run, memory: Memory, taken: _Taken) -> Memory:
+    def one(run: Run, memory: Memory, taken: _Taken) -> Memory:
+        steps = jax.tree.map(lambda leaf: leaf[None], taken.step())
+        return learner.remembered(run, memory, steps, taken.time)
 
-    return jax.vmap(one)(fleet, state, action, outcome)
+    return jax.vmap(one, in_axes=(0, 0, _EACH))(fleet, memory, taken)
 
 
 @partial(jax.jit, donate_argnums=1, compiler_options=COMPILER_OPTIONS)
-def _improve(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
+def _improved(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
     return jax.vmap(learner.update, in_axes=(0, 0, None))(fleet, state, time)
 
 
 def _rows(each: Sequence[Any]) -> Any:
-    """One row after the other, in host memory; the environments wait for the device in every step as it is."""
+    """One row after the other, in host memory."""
     return jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(each))

@@ -115,12 +115,12 @@ def advance(episode: Episode, step: Step, env: Any, frame: Shaped[Array, "..."])
     return going, Ended(ended, returned, length)
 
 
-def remember(run: Run, state: State, steps: Step, time: Int[Array, ""]) -> State:
+def remembered(run: Run, memory: Memory, steps: Step, time: Int[Array, ""]) -> Memory:
     """The replay with steps [k] added, the first of which was taken at `time`."""
     clip = run.agent.reward_clip
     if clip is not None:
         steps = steps._replace(reward=jnp.clip(steps.reward, -clip, clip))
-    return state._replace(memory=run.replay.add(state.memory, steps, time, run.window))
+    return run.replay.add(memory, steps, time, run.window)
 
 
 def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:

@@ -56,7 +56,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
         [agent(reward_clip=1.0) for agent in AGENTS.values()],
         Network("nature", hidden=512),
         Replay(capacity=1_000_000, stack=4),
-        Schedule(learning_starts=20_000, target_period=8_000, log_period=50_000),
+        Schedule(learning_starts=20_000, target_period=8_000, log_period=250_000),
     ),
     "vector": _family(
         [DQN(**_QUICK), Rainbow(support=100.0, **_QUICK), QRDQN(**_QUICK), IQN(**_QUICK), MIQN(**_QUICK)],
@@ -71,4 +71,5 @@ PRESETS: dict[str, dict[str, Preset]] = {
         Schedule(target_period=500, epsilon_decay=20_000, log_period=5_000),
     ),
 }
-FAMILY_PRESETS = {"minatar": "minatar", "mdp": "table", "gym": "vector"}  # by the environment's family
+# By the environment's family.
+FAMILY_PRESETS = {"minatar": "minatar", "mdp": "table", "gym": "vector", "atari": "atari"}

@@ -65,7 +65,7 @@ def clipped_rewards(name, field, one, other):
     for value in (one, other):
         run = small_run(small_agent(name, reward_clip=value), seed=0)
         state = learner.State(None, None, None, run.replay.init(run.env.spec), None, jnp.int32(-1))
-        held = learner.remember(run, state, steps, jnp.int32(0)).memory.steps.reward[:3]
+        held = learner.remembered(run, state.memory, steps, jnp.int32(0)).steps.reward[:3]
         np.testing.assert_array_equal(held, rewards if value is None else np.clip(rewards, -value, value))
 
 
@@ -87,7 +87,7 @@ def updated(name, importance):
     def losses(run):
         blank = learner.start(run, run.env.spec, None, jnp.zeros(17, bool))
         steps = learner_steps(np.linspace(-1, 1, 8, dtype=np.float32))
-        state = learner.remember(run, blank, steps, jnp.int32(0))
+        state = blank._replace(memory=learner.remembered(run, blank.memory, steps, jnp.int32(0)))
         ids = jnp.arange(7, dtype=jnp.int32)
         memory = run.replay.reprioritise(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
         return learner.update(run, state._replace(memory=memory), jnp.int32(8))[1]

@@ -26,7 +26,11 @@ class Counters(AbstractHostEnvs):
         self.left[which] = 1 + small % 9
         return np.where(which[:, None], self.frames, np.nan).astype(np.float32)
 
-    def step(self, actions):
+    def send(self, actions):
+        self.sent = actions
+
+    def receive(self):
+        actions = self.sent
         if np.any(self.left == 0):
             raise RuntimeError("stepped after its end")
         self.frames = self.frames + np.stack([0 * actions, 1 + 0 * actions, actions], axis=1).astype(np.float32)
@@ -44,6 +48,19 @@ def counters(seeds):
 
 def cartpoles(seeds):
     return Episodes(environment("gym/CartPole-v1", max_steps=15).make(len(seeds)), np.array(seeds))
+
+
+def stretched(seeds):
+    return Episodes(with_stretch(environment("gym/CartPole-v1", max_steps=15).make(len(seeds))), np.array(seeds))
+
+
+def ataris(seeds):
+    return Episodes(with_stretch(environment("atari/breakout", max_steps=15).make(len(seeds))), np.array(seeds))
+
+
+def with_stretch(envs):
+    envs.stretch = 40
+    return envs
 
 
 def test_episodes_are_reset_with_seeds_of_ours():
@@ -72,7 +89,36 @@ def test_seeds_differ_between_runs_and_episodes():
     assert episode_seed(7, 3) == int(words[0]) // 2
 
 
-@pytest.mark.parametrize("make", [counters, cartpoles])
+def test_in_a_stretch_only_the_first_episode_is_seeded():
+    class Seen(Counters):
+        stretch, seeds = 25, []
+
+        def reset(self, which, seeds):
+            self.seeds.append((self.steps, seeds[which].tolist()))
+            return super().reset(which, np.where(seeds < 0, 7, seeds))  # episodes of 8 steps where there is no seed
+
+        def receive(self):
+            self.steps += 1
+            return super().receive()
+
+        steps = 0
+
+    envs = Seen(1)
+    episodes = Episodes(envs, np.array([3]))
+    episodes.start()
+    for _ in range(70):
+        episodes.step(np.array([0]))
+    first = 1 + episode_seed(3, 0) % 1_000 % 9
+    ends = [0, *range(first, 70, 8)]
+    fourth = next(number for number, end in enumerate(ends) if end >= 25)
+    assert envs.seeds[:fourth] == [
+        (end, [-1 if number else episode_seed(3, 0)]) for number, end in enumerate(ends[:fourth])
+    ]
+    assert envs.seeds[fourth] == (ends[fourth], [episode_seed(3, fourth)])
+    assert envs.seeds[fourth + 1][1] == [-1]
+
+
+@pytest.mark.parametrize("make", [counters, cartpoles, stretched, ataris])
 @pytest.mark.parametrize("pause", [0, 1, 6, 23, 24, 50])
 def test_goes_on_from_a_snapshot_as_if_undisturbed(make, pause):
     seeds = [0, 1, 2, 3]

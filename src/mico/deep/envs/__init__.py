@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mico.deep.envs.abstract import AbstractEnv, Outcome
+from mico.deep.envs.atari import Atari
 from mico.deep.envs.gym import Gym
 from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, Episodes, HostOutcome, HostStep
 from mico.deep.envs.minatar import MinAtar
@@ -15,6 +16,7 @@ ENVS: dict[str, Callable[..., AbstractEnv | AbstractHostEnv]] = {
     "minatar": MinAtar,
     "mdp": Tabular,
     "gym": Gym,
+    "atari": Atari,
 }
 
 
@@ -37,6 +39,7 @@ __all__ = [
     "AbstractEnv",
     "AbstractHostEnv",
     "AbstractHostEnvs",
+    "Atari",
     "Episodes",
     "Gym",
     "HostOutcome",

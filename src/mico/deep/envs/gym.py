@@ -53,17 +53,22 @@ class GymEnvs(AbstractHostEnvs):
 
     def __init__(self, envs: list[gymnasium.Env], spec: Spec):
         self._envs, self.spec, self.num_envs = envs, spec, len(envs)
+        self._sent = np.zeros(self.num_envs, dtype=int)
 
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
         frames = self._blank()
         for index in np.flatnonzero(which):
-            frames[index] = _frame(self._envs[index], self._envs[index].reset(seed=int(seeds[index]))[0])
+            seed = None if seeds[index] < 0 else int(seeds[index])
+            frames[index] = _frame(self._envs[index], self._envs[index].reset(seed=seed)[0])
         return frames
 
-    def step(self, actions: Int[np.ndarray, " N"]) -> HostStep:
+    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+        self._sent = actions
+
+    def receive(self) -> HostStep:
         frames, rewards = self._blank(), np.zeros(self.num_envs, np.float32)
         terminal, timeout = np.zeros((2, self.num_envs), dtype=bool)
-        for index, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
+        for index, (env, action) in enumerate(zip(self._envs, self._sent, strict=True)):
             first = cast(Discrete, env.action_space).start
             observation, rewards[index], terminal[index], timeout[index], _ = env.step(first + int(action))
             frames[index] = _frame(env, observation)

@@ -31,18 +31,33 @@ class HostOutcome(NamedTuple):
 
 
 class AbstractHostEnvs(abc.ABC):
-    """N environments side by side without automatic reset; what follows a reset depends on its seed alone."""
+    """N environments side by side without automatic reset; what follows a reset depends on its seed alone.
+
+    Where seeding takes long, episodes may go on with the randomness of those before them: a new seed comes with the
+    first episode that begins at least `stretch` steps after the last one.
+    """
 
     spec: Spec
     num_envs: int
+    stretch: int = 1
 
     @abc.abstractmethod
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
-        """New episodes in the environments that `which` marks; the other rows of the frames mean nothing."""
+        """New episodes in the environments that `which` marks, seeded or, by -1, not; other rows mean nothing."""
 
     @abc.abstractmethod
+    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+        """Have each take a step, while others work if it can."""
+
+    @abc.abstractmethod
+    def receive(self) -> HostStep:
+        """What came of the step that was sent."""
+
+    @final
     def step(self, actions: Int[np.ndarray, " N"]) -> HostStep:
         """One step of each."""
+        self.send(actions)
+        return self.receive()
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -73,14 +88,15 @@ class AbstractHostEnv(eqx.Module):
 
 @final
 class Episodes:
-    """Environments with automatic reset, each episode seeded by its run's seed and its number alone."""
+    """Environments with automatic reset. All chance in them follows from the run's seed and the episode's number."""
 
     def __init__(self, envs: AbstractHostEnvs, seeds: Int[np.ndarray, " N"]):
         if seeds.shape != (envs.num_envs,) or seeds.min() < 0:
             raise ValueError(f"seeds must be {envs.num_envs} numbers of at least 0, but are {seeds.tolist()}")
         self._envs, self._seeds = envs, seeds
-        self._numbers = [0] * envs.num_envs
-        self._actions: list[list[int]] = [[] for _ in range(envs.num_envs)]
+        self._numbers = np.zeros(envs.num_envs, dtype=int)
+        self._seeded = self._numbers.copy()  # the episode that had the last seed
+        self._actions: list[list[int]] = [[] for _ in range(envs.num_envs)]  # since then
 
     def start(self) -> Shaped[np.ndarray, "N ..."]:
         """The first frames of everything."""
@@ -89,13 +105,22 @@ class Episodes:
 
     def step(self, actions: Int[np.ndarray, " N"]) -> HostOutcome:
         """One step of each; where an episode ends the next one begins."""
-        step = self._envs.step(actions)
+        self.send(actions)
+        return self.receive()
+
+    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+        """Have each take a step: `receive` waits for it."""
+        self._envs.send(actions)
         for past, action in zip(self._actions, actions.tolist(), strict=True):
             past.append(action)
+
+    def receive(self) -> HostOutcome:
+        step = self._envs.receive()
         over = step.terminal | step.timeout
+        self._numbers += over
         for index in np.flatnonzero(over):
-            self._numbers[index] += 1
-            self._actions[index] = []
+            if len(self._actions[index]) >= self._envs.stretch:
+                self._seeded[index], self._actions[index] = self._numbers[index], []
         frame, next_frame = step.frame.copy(), step.frame.copy()  # a reset may write where the step did
         self._begin(over, frame)
         return HostOutcome(frame, step.reward, next_frame, step.terminal, step.timeout)
@@ -104,38 +129,39 @@ class Episodes:
         self._envs.close()
 
     def snapshot(self) -> dict[str, Any]:
-        """What a checkpoint needs, ready for JSON: each episode's number and its actions so far."""
-        return {"episodes": list(self._numbers), "actions": [list(past) for past in self._actions]}
+        """What a checkpoint needs, ready for JSON: the episode that was seeded last, and the actions since then."""
+        return {"episodes": self._seeded.tolist(), "actions": [list(past) for past in self._actions]}
 
     def restore(self, snapshot: Mapping[str, Any]) -> Shaped[np.ndarray, "N ..."]:
         """Plays the episodes of a snapshot up to where they were, and gives back the frames to act on."""
         numbers, actions = list(snapshot["episodes"]), [list(past) for past in snapshot["actions"]]
         if not len(numbers) == len(actions) == self._envs.num_envs:
             raise ValueError(f"snapshot has {len(numbers)} episodes, but there are {self._envs.num_envs} environments")
-        self._numbers, self._actions = numbers, actions
+        self._numbers, self._seeded, self._actions = np.array(numbers), np.array(numbers), actions
         return self._replayed()
 
     def _replayed(self) -> Shaped[np.ndarray, "N ..."]:
-        """All arrive together: shorter episodes begin later, and until then their environments play for nothing."""
+        """All arrive together: shorter pasts begin later, and until then their environments play for nothing."""
         length = np.array([len(past) for past in self._actions])
         longest, wait = length.max(), length.max() - length
         frame = np.zeros((length.size, *self._envs.spec.shape), self._envs.spec.dtype)
-        over = np.ones(length.size, dtype=bool)
+        self._begin(np.ones(length.size, dtype=bool), frame)
         for time in range(longest):
-            self._begin((wait == time) | ((wait > time) & over), frame)
             now = [past[time - first] if time >= first else 0 for past, first in zip(self._actions, wait)]
             step = self._envs.step(np.array(now))
             frame, over = step.frame.copy(), step.terminal | step.timeout
-        self._begin(wait == longest, frame)
+            self._numbers += over & (wait <= time)
+            self._begin(over | (wait == time + 1), frame)
         return frame
 
     def _begin(self, which: Bool[np.ndarray, " N"], frame: Shaped[np.ndarray, "N ..."]) -> None:
         """Starts episodes and writes their first frames into their places."""
         if not which.any():
             return
-        seeds = np.zeros(which.size, dtype=np.int64)
+        seeds = np.full(which.size, -1)
         for index in np.flatnonzero(which):
-            seeds[index] = episode_seed(int(self._seeds[index]), self._numbers[index])
+            if self._seeded[index] == self._numbers[index]:
+                seeds[index] = episode_seed(int(self._seeds[index]), int(self._numbers[index]))
         frame[which] = self._envs.reset(which, seeds)[which]
 
 

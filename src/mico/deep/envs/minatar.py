@@ -22,6 +22,7 @@ _CLASSES = {
     "seaquest": "MinSeaquest",
     "space-invaders": "MinSpaceInvaders",
 }
+_ACTIONS = ("noop", "left", "up", "right", "down", "fire")
 _FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
 
 
@@ -67,6 +68,10 @@ class MinAtar(AbstractEnv):
     def spec(self) -> Spec:
         rules = self._rules()
         return Spec(tuple(rules.obs_shape), "bool", rules.num_actions)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return tuple(_ACTIONS[index] for index in self._rules().action_set.tolist())
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "10 10 C"]]:
         with jax.enable_x64(False):

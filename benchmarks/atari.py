@@ -1,0 +1,118 @@
+"""Speed of training on Atari games, beside the emulator's own with as many environments in the same run.
+
+python benchmarks/atari.py --runs 8 16 32 --precision bfloat16 --capacity 100000
+
+A run plays 4 frames a step and learns every fourth step from 32 transitions; one of 200 million frames has 50 million
+steps. Each figure is a median over turns, with the least and the most.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+
+import jax
+import numpy as np
+
+from mico.deep import fleet
+from mico.deep.envs import Episodes, environment
+from mico.deep.hosted import Hosted
+from mico.deep.metric_losses import MICo
+from mico.deep.presets import PRESETS
+from mico.deep.settings import Run
+
+WHOLE = 50_000_000  # steps of 200 million frames
+
+
+class Training:
+    """DQN, once it has begun to learn."""
+
+    def __init__(self, game: str, count: int, metric: str, options: argparse.Namespace):
+        preset = PRESETS["atari"]["dqn"]
+        parts = (
+            preset.agent,
+            MICo(alpha=preset.alpha) if metric == "mico" else None,
+            environment(game),
+            replace(preset.network, precision=options.precision),
+            replace(preset.replay, capacity=options.capacity),
+            replace(preset.schedule, learning_starts=200, epsilon_decay=0),
+        )
+        runs = [Run(*parts, seed) for seed in range(count)]
+        self.engine, self.count, self.time = Hosted(runs, fleet.stack(runs)), count, 0
+        self.state = self.engine.begin()
+        for learns in (False, True):
+            self.play(200, learns=learns)
+
+    def play(self, length: int, *, learns: bool = True) -> None:
+        self.state, _ = self.engine.play(self.state, self.time, length, learns)
+        jax.block_until_ready(self.state)
+        self.time += length
+
+    def rate(self, length: int) -> float:
+        """Agent steps a second of all runs together."""
+        start = time.perf_counter()
+        self.play(length)
+        return length * self.count / (time.perf_counter() - start)
+
+
+class Emulator:
+    """Environments that take actions at random, and nothing else."""
+
+    def __init__(self, game: str, count: int):
+        env = environment(game)
+        self.episodes, self.rng = Episodes(env.make(count), np.arange(count)), np.random.default_rng(0)
+        self.episodes.start()
+        self.count, self.actions = count, env.spec.num_actions
+
+    def rate(self, length: int) -> float:
+        start = time.perf_counter()
+        for _ in range(length):
+            self.episodes.step(self.rng.integers(self.actions, size=self.count))
+        return length * self.count / (time.perf_counter() - start)
+
+
+def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Namespace) -> dict[str, list[float]]:
+    """Rates, one contender after the other, again and again."""
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(options.repeats):
+        for name, rate in contenders.items():
+            found[name].append(rate(options.length))
+    return found
+
+
+def measured(count: int, options: argparse.Namespace) -> None:
+    emulator = Emulator(options.game, count)
+    training = {metric: Training(options.game, count, metric, options) for metric in ("none", "mico")}
+    rates = {"emulator alone": emulator.rate} | {f"dqn, {name}": one.rate for name, one in training.items()}
+    found = turns(rates, options)
+    alone = median(found["emulator alone"])
+    for name, values in found.items():
+        rate = median(values)
+        spread = f"{rate:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
+        hours = "" if name == "emulator alone" else f"{WHOLE * count / rate / 3600:>10.1f}"
+        frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
+        print(f"{count:>4} {name:<16} {spread:>26} {rate / alone:>6.0%} {frames} {hours}", flush=True)
+    emulator.episodes.close()
+    for one in training.values():
+        one.engine.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--game", default="atari/breakout")
+    parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
+    parser.add_argument("--capacity", type=int, default=100_000, help="frames in each replay")
+    parser.add_argument("--length", type=int, default=400, help="steps of a turn")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
+    header = f"{'agent steps a second':>26} {'share':>6} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"
+    print(f"{'runs':>4} {'':<16} {header}", flush=True)
+    for count in options.runs:
+        measured(count, options)
+
+
+if __name__ == "__main__":
+    main()

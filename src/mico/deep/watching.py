@@ -1,0 +1,163 @@
+"""A trained run at play, with all that there is to see: frames, representations, values, actions and rewards."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+
+from mico.deep import frames
+from mico.deep.agents.value import greedy
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
+from mico.deep.evaluation import CHUNK
+from mico.deep.learner import Params
+from mico.deep.settings import Run
+from mico.deep.trained import Trained
+
+
+class Seen(NamedTuple):
+    """Each step of some episodes: what was seen, how it was represented and valued, what was done and what it paid."""
+
+    frame: Shaped[np.ndarray, "T ..."]
+    observation: Shaped[np.ndarray, "T ..."]
+    representation: Float[np.ndarray, "T D"]
+    values: Float[np.ndarray, "T A"]
+    action: Int[np.ndarray, " T"]
+    reward: Float[np.ndarray, " T"]
+    ended: Bool[np.ndarray, " T"]
+
+
+def play(trained: Trained, *, steps: int, episodes: int | None, seed: int, epsilon: float) -> Seen:
+    """So many steps, or fewer where so many episodes have ended; the first is that of `evaluate` for the same seed."""
+    for name, count in (("steps", steps), ("episodes", episodes)):
+        if count is not None and count < 1:
+            raise ValueError(f"{name} must be at least 1, but is {count}")
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed must lie in [0, 2³¹), but is {seed}")
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
+    run, begin, go = trained.settings, *jax.random.split(jax.random.key(seed))
+    world = _Inside(run.env, begin) if isinstance(run.env, AbstractEnv) else _Outside(run.env, begin)
+    try:
+        return _played(trained, world, (jnp.asarray(epsilon, dtype=float), go), steps, episodes)
+    finally:
+        world.close()
+
+
+def distinct(seen: Seen) -> Seen:
+    """One step for each observation, the first that had it."""
+    first: dict[bytes, int] = {}
+    for index, observation in enumerate(seen.observation):
+        first.setdefault(observation.tobytes(), index)
+    return Seen(*(rows[list(first.values())] for rows in seen))
+
+
+def returned(seen: Seen) -> Float[np.ndarray, " T"]:
+    """The return of the episode up to each step and with it."""
+    total = seen.reward.astype(float).cumsum()
+    starts = np.flatnonzero(np.append(True, seen.ended[:-1]))
+    before = total[starts] - seen.reward[starts]
+    return total - before[np.append(0, seen.ended[:-1].cumsum())]
+
+
+class _After(NamedTuple):
+    """A step led to this frame, or to the first one of the next episode."""
+
+    frame: Shaped[np.ndarray, "..."]
+    reward: float
+    ended: bool
+
+
+class _Inside:
+    """An environment inside JAX, with the draws that `evaluate` makes for the first of its episodes."""
+
+    def __init__(self, env: AbstractEnv, begin: Key[Array, ""]):
+        self._env = env
+        self._state, first = jax.jit(lambda env, key: env.reset(jax.random.split(key, 1)[0]))(env, begin)
+        self.first = np.asarray(first)
+
+    def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
+        return _scanned_keys(jax.random.fold_in(go, time - time % CHUNK), time % CHUNK)
+
+    def step(self, action: Int[Array, ""], key: Key[Array, ""]) -> _After:
+        outcome = _stepped(self._env, self._state, action, key)
+        self._state = outcome.state
+        return _After(np.asarray(outcome.frame), float(outcome.reward), bool(outcome.terminal | outcome.timeout))
+
+    def close(self) -> None:
+        pass
+
+
+class _Outside:
+    """An environment outside JAX, in the same way."""
+
+    def __init__(self, env: AbstractHostEnv, begin: Key[Array, ""]):
+        self._envs = Episodes(env.make(1), np.asarray(jax.random.randint(begin, (1,), 0, 2**31 - 1)))
+        self.first = self._envs.start()[0]
+
+    def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
+        return jax.random.split(jax.random.fold_in(go, time), (1, 3))[0]
+
+    def step(self, action: Int[Array, ""], key: Key[Array, ""]) -> _After:
+        del key
+        outcome = self._envs.step(np.asarray(action)[None])
+        ended = bool(outcome.terminal[0] | outcome.timeout[0])
+        return _After(outcome.frame[0].copy(), float(outcome.reward[0]), ended)
+
+    def close(self) -> None:
+        self._envs.close()
+
+
+@jax.jit
+def _scanned_keys(chunk: Key[Array, ""], place: Int[Array, ""] | int) -> Key[Array, "3"]:
+    return jax.random.split(jax.random.split(jax.random.split(chunk, CHUNK)[place], 1)[0], 3)
+
+
+@jax.jit
+def _stepped(env: AbstractEnv, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> Any:
+    return env.step(state, action, key)
+
+
+class _Look(NamedTuple):
+    observation: Shaped[Array, "..."]
+    representation: Float[Array, " D"]
+    values: Float[Array, " A"]
+    action: Int[Array, ""]
+
+
+@jax.jit
+def _look(
+    run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
+) -> _Look:
+    """What the run makes of a stack of frames, and does, as `learner.act` does."""
+    observation = frames.stacked(stack)
+    phi = params.encoder(observation)
+    q = run.agent.q_values(params.head, phi, keys[0])
+    return _Look(observation, phi, q, greedy(q, epsilon, keys[1]))
+
+
+_fresh = jax.jit(frames.fresh, static_argnums=1)
+_pushed = jax.jit(frames.pushed)
+
+
+def _played(
+    trained: Trained,
+    world: _Inside | _Outside,
+    chance: tuple[Float[Array, ""], Key[Array, ""]],
+    steps: int,
+    episodes: int | None,
+) -> Seen:
+    run, (epsilon, go) = trained.settings, chance
+    frame, stack, found, over = world.first, _fresh(world.first, run.replay.stack), [], 0
+    for time in range(steps):
+        keys = world.keys(go, time)
+        look = _look(run, trained.params, stack, epsilon, keys)
+        after, reward, ended = world.step(look.action, keys[2])
+        found.append((frame, *jax.device_get(look), reward, ended))
+        stack = _fresh(after, run.replay.stack) if ended else _pushed(stack, after)
+        frame, over = after, over + ended
+        if over == episodes:
+            break
+    columns = [np.stack(column) for column in zip(*found, strict=True)]
+    return Seen(*columns)
