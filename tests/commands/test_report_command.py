@@ -295,6 +295,7 @@ def test_the_bootstrap(reported, fails, runs, tmp_path):
     assert len(set(few.values())) > 1
     assert interval("--resamples", 7, "--seed", 2).tobytes() == few[2]
     assert "resamples" in fails(runs, "--resamples", 0, "--out", tmp_path / "x")
+    assert "seed must not be negative" in fails(runs, "--seed", -1, "--out", tmp_path / "x")
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -376,6 +377,82 @@ def test_runs_that_are_not_as_they_should_be(reported, runs, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_an_arm_that_froze_does_not_hold_back_the_others(reported, runs):
+    for seed in (1, 2):
+        write_run(runs / f"bad-{seed}", [1.0], agent="iqn", seed=seed, frozen=1100, steps=10_000)
+    out, _ = reported(runs)
+    assert table(out, "by-environment").set_index("arm")["value"].to_dict() == {"dqn": 16.0, "dqn + mico": 17.0}
+    assert set(table(out, "aggregates")["arm"]) == {"dqn", "dqn + mico"}
+    assert "iqn: seed 1 of minatar/breakout is left out: it has come to step 1,000 of 10,000" in said(out)
+    alone, _ = reported(*(runs / f"bad-{seed}" for seed in (1, 2)), out="alone")
+    assert table(alone, "by-environment")["value"].item() == 1.0
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_scores_from_long_before_the_end_are_said_to_be_so(reported, runs):
+    write_run(runs / "new", [1.0, 2.0], agent="iqn", steps=10_000)
+    out, printed = reported(runs)
+    sentence = "scores are taken long before the end, at step 2,000 of 10,000 in minatar/breakout: not every arm"
+    assert sentence in said(out)
+    assert f"note: {sentence}" in printed
+    assert table(out, "by-environment", arm="dqn")["value"].item() == 3.0
+    assert "long before the end" not in said(reported(runs, "--step", 2000)[0])
+    write_run(runs / "more", [1.0], steps=10_000, env="minatar/asterix")
+    assert "at step 1,000 of 10,000 in minatar/asterix, and so in 1 more environments" in said(reported(runs)[0])
+
+
+def test_an_environment_with_fewer_seeds_keeps_what_it_has(reported, tmp_path):
+    """It is in no table of all environments, but in that of its own returns and in the bars of improvement."""
+    (tmp_path / "scale.csv").write_text("env,low,high\na,0,10\nb,0,10\n")
+    for env, seeds in {"a": range(4), "b": range(1)}.items():
+        for metric in (None, "mico"):
+            place = tmp_path / "runs" / f"{env}-{metric}"
+            write_fleet(
+                place, seeds, lambda seed, metric=metric: [0.0, 4.0 + bool(metric)], env=env, metric=metric, name="x"
+            )
+    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 1)
+    assert set(table(out, "aggregates")["environments"]) == {1}
+    assert "dqn: b is left out: it has no score of seed 1, 2, 3" in said(out)
+    assert table(out, "by-environment", arm="dqn")[["env", "seeds", "value"]].to_numpy().tolist() == [
+        ["a", 4, 4.0],
+        ["b", 1, 4.0],
+    ]
+    percent = pd.read_csv(out / "figures" / "improvement-dqn-mico.csv").set_index("env")["improvement"]
+    assert percent.to_dict() == {"a": 25.0, "b": 25.0}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_environments_that_an_arm_lacks_are_not_in_aggregates_and_are_named(reported, runs):
+    write_fleet(runs / "other", (1, 2, 3), lambda seed: [1.0] * 10, env="minatar/asterix")
+    assert "minatar/asterix is not in the aggregates: dqn + mico has no scores in it" in said(reported(runs)[0])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_the_baseline_has_the_same_fields(reported, tmp_path):
+    rows = [
+        ("dqn", metric, horizon, "x", seed, 1, 10 * horizon + (metric == "mico"))
+        for metric in ("none", "mico")
+        for horizon in (1, 3)
+        for seed in (0, 1)
+    ]
+    columns = ["agent", "metric", "agent.horizon", "env", "seed", "step", "score"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "mine.csv", index=False)
+    out, _ = reported(tmp_path / "mine.csv")
+    gaps = table(out, "comparisons", comparison="difference of mean")
+    assert gaps[["arm", "baseline", "value"]].to_numpy().tolist() == [
+        [f"dqn + mico (agent.horizon={horizon})", f"dqn (agent.horizon={horizon})", 1.0] for horizon in (1, 3)
+    ]
+
+
+def test_steps_that_aggregates_against_steps_lack_are_in_its_caption(reported, tmp_path):
+    (tmp_path / "scale.csv").write_text("env,low,high\na,0,10\nb,0,10\n")
+    for env, rows in {"a": 10, "b": 4}.items():
+        write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed, rows=rows: [5.0 + seed] * rows, env=env)
+    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv")
+    assert "steps beyond 4,000 are left out: not every environment's runs are so long" in said(out)
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_many_that_are_equally_far_are_told_at_once(reported, tmp_path):
     fleet = write_fleet(tmp_path / "runs" / "mine", range(5), lambda seed: [1.0], steps=9000)
     out, printed = reported(tmp_path / "runs")
@@ -387,7 +464,7 @@ def test_many_that_are_equally_far_are_told_at_once(reported, tmp_path):
             (fleet / f"run-{seed}" / file).write_text("{")
     out, printed = reported(tmp_path / "runs")
     assert printed.count("note: ") == 13
-    assert "note: 9 more such sentences are on the page" in printed
+    assert "note: 10 more such sentences are on the page" in printed
     assert said(out).count("for it is damaged") == 20
 
 
@@ -507,5 +584,7 @@ def test_nothing_to_report_on(fails, tmp_path):
     assert "there is no run with a return" in fails(tmp_path / "empty", "--out", tmp_path / "x")
     write_run(tmp_path / "runs" / "one", [])
     assert "there is no run with a return" in fails(tmp_path / "runs", "--out", tmp_path / "x")
+    _written(tmp_path / "none.csv", "agent,env,seed,step,score\na,e,0,10,\n")
+    assert "no return is a finite number" in fails(tmp_path / "none.csv", "--out", tmp_path / "x")
     assert "SOURCE" in fails("--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()

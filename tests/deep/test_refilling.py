@@ -15,7 +15,7 @@ from mico.deep.checkpoints import Checkpoints
 from mico.deep.fleet import Simulated, stack
 from mico.deep.refilling import emptied, remains
 from mico.deep.replay import Replay
-from mico.deep.train import train
+from mico.deep.train import Manner, train
 from mico.deep.windows import replayed
 from mico.results.log import read_log
 from small_runs import SCHEDULE, small_agent, small_run
@@ -69,7 +69,7 @@ LATE = replace(SCHEDULE, learning_starts=80)
 def stopped(tmp_path_factory, quick_compilation):
     """Two prioritised runs of 160 steps, 80 of them learning, whose checkpoint has no replay."""
     out = tmp_path_factory.mktemp("stopped")
-    train(prioritised(), out, steps=160, checkpoint_replay="empty")
+    train(prioritised(), out, steps=160, manner=Manner(checkpoint_replay="empty"))
     return out
 
 
@@ -123,5 +123,5 @@ def test_what_is_filled_again_can_be_saved_whole(stopped, tmp_path):
 
 def test_only_these_two(tmp_path, unchecked):
     with pytest.raises(ValueError, match="checkpoint_replay must be whole or empty, but is 'half'"):
-        train(prioritised(), tmp_path / "out", steps=160, checkpoint_replay="half")
+        train(prioritised(), tmp_path / "out", steps=160, manner=Manner(checkpoint_replay="half"))
     assert not (tmp_path / "out").exists()

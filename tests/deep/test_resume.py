@@ -22,7 +22,7 @@ from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.outputs import Outputs
 from mico.deep.settings import run_names
-from mico.deep.train import train
+from mico.deep.train import Manner, train
 from mico.results.log import read_log, read_runs
 from small_runs import small_run
 from trainings import FLAGS, Crash, crashing, ended, left, mico, reference
@@ -60,7 +60,14 @@ def test_crashes_leave_no_trace(tmp_path, expected, name):
     """Rows beyond the last checkpoint are there when the second training begins, and are written again."""
     for seconds, at in ((1e9, 80), (0.0, 120), (1e9, 200)):
         with pytest.raises(Crash):
-            train(fleet(name), tmp_path, steps=240, resume=True, checkpoint_seconds=seconds, report=crashing(at))
+            train(
+                fleet(name),
+                tmp_path,
+                steps=240,
+                resume=True,
+                manner=Manner(checkpoint_seconds=seconds),
+                report=crashing(at),
+            )
     assert Checkpoints(tmp_path / "checkpoints").latest() == 80
     assert all(read_log(path)["step"].iloc[-1] == 200 for path in tmp_path.glob("*/log.jsonl"))
     train(fleet(name), tmp_path, steps=240, resume=True)
@@ -102,7 +109,7 @@ def test_chunks_leave_no_trace_in_programs_as_users_have_them(tmp_path, monkeypa
 def test_checkpoints_are_kept_while_it_trains_and_only_as_often_as_asked(tmp_path):
     for seconds, kept in ((0.0, ["160", "200", "240"]), (1e9, ["240"])):
         out = tmp_path / kept[0]
-        train(fleet("dqn"), out, steps=240, checkpoint_seconds=seconds)
+        train(fleet("dqn"), out, steps=240, manner=Manner(checkpoint_seconds=seconds))
         assert sorted(path.name for path in (out / "checkpoints").iterdir()) == kept
 
 
@@ -143,7 +150,7 @@ def test_a_frozen_run_stays_frozen_without_another_word(tmp_path):
     with pytest.warns(UserWarning, match="seed1: not finite at step 48"):
         train(runs, tmp_path / "whole", steps=240)
     with pytest.warns(UserWarning, match="not finite at step 48"), pytest.raises(Crash):
-        train(runs, tmp_path / "parts", steps=240, checkpoint_seconds=0.0, report=crashing(200))
+        train(runs, tmp_path / "parts", steps=240, manner=Manner(checkpoint_seconds=0.0), report=crashing(200))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         train(runs, tmp_path / "parts", steps=240, resume=True)
@@ -195,7 +202,7 @@ def truncated(path):
 @pytest.mark.parametrize("which", ["checkpoint.json", "state/0/d/*"])
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, expected, damage, which):
     with pytest.raises(Crash):
-        train(fleet("dqn"), tmp_path, steps=240, checkpoint_seconds=0.0, report=crashing(200))
+        train(fleet("dqn"), tmp_path, steps=240, manner=Manner(checkpoint_seconds=0.0), report=crashing(200))
     latest = Checkpoints(tmp_path / "checkpoints").latest()
     damage(max((tmp_path / "checkpoints" / str(latest)).glob(which), key=lambda path: path.stat().st_size))
     steps = []

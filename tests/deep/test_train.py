@@ -26,7 +26,7 @@ from mico.deep.fleet import Simulated
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.settings import Schedule, describe
-from mico.deep.train import train
+from mico.deep.train import Manner, train
 from mico.results.log import read_log, read_runs
 from small_runs import SCHEDULE, small_agent, small_run
 from tensorboards import events
@@ -269,7 +269,7 @@ def test_tensorboard_has_each_row_once(tmp_path):
     pytest.importorskip("tensorboardX")
     for steps, at in ((80, 1000), (160, 120), (160, 1000)):  # an end, a crash that leaves a row too many, and the rest
         with contextlib.suppress(Crash):
-            train(RUNS, tmp_path, steps=steps, tensorboard=True, resume=True, report=crashing(at))
+            train(RUNS, tmp_path, steps=steps, manner=Manner(tensorboard=True), resume=True, report=crashing(at))
     for name, log in logs(tmp_path).items():
         assert log["step"].tolist() == [40, 80, 120, 160]
         rows = [
@@ -348,8 +348,8 @@ def test_outside_the_main_thread_there_are_no_signals_to_wait_for(out, tmp_path)
         ({"steps": 6}, r"steps must be a multiple of update_period 4 in \[1, 2³¹\), but is 6"),
         ({"steps": 0}, "steps must be .* but is 0"),
         ({"steps": 2**31}, "steps must be .* but is 2147483648"),
-        ({"checkpoint_seconds": -1.0}, r"checkpoint_seconds must not be negative, but is -1\.0"),
-        ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds must not be negative, but is nan"),
+        ({"manner": Manner(checkpoint_seconds=-1.0)}, r"checkpoint_seconds must not be negative, but is -1\.0"),
+        ({"manner": Manner(checkpoint_seconds=float("nan"))}, "checkpoint_seconds must not be negative, but is nan"),
         ({"runs": []}, "runs must hold one run at least, but is empty"),
         ({"runs": [RUNS[0], RUNS[0]]}, "runs of a fleet must differ, but there are several of dqn-mico-seed0"),
         ({"runs": [small_run(seed=0, network=Network("minatar"))]}, "encoder 'minatar' needs images"),

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from mico import cli
+from mico.deep.train import Manner
 from mico.sweeps import local
-from mico.sweeps.fleets import Manner
 from small_sweeps import (
     flags_of_pair,
     is_under_way,

@@ -9,10 +9,11 @@ from jax.errors import JaxRuntimeError
 
 from mico import cli
 from mico.deep import load
+from mico.deep.train import Manner
 from mico.results.log import read_runs
 from mico.sweeps import fleets as module
 from mico.sweeps import local
-from mico.sweeps.fleets import Manner, attempt, finished
+from mico.sweeps.fleets import attempt, finished
 from mico.sweeps.status import read_status
 from small_sweeps import (
     begun,
@@ -211,7 +212,7 @@ def test_how_fleets_are_trained_reaches_the_loop(undisturbed, tmp_path, monkeypa
     given = {}
     monkeypatch.setattr(module, "train", lambda *_, **options: given.update(options))
     attempt(undisturbed[0][0], tmp_path, Manner(7.5, "empty", True))
-    assert (given["checkpoint_seconds"], given["checkpoint_replay"], given["tensorboard"]) == (7.5, "empty", True)
+    assert given["manner"] == Manner(7.5, "empty", True)
     assert given["resume"]
 
 

@@ -142,7 +142,7 @@ def _about(looked_at: Study) -> str:
 def _missing(sources: Sources, looked_at: Study) -> tuple[str, ...]:
     """Everything that a reader may look for and not find, each sentence once."""
     said = (*sources.unread, *unfinished(sources.records), *missing_seeds(looked_at.frame), *looked_at.left_out)
-    return tuple(dict.fromkeys([*said, *looked_at.raw.excluded, *looked_at.scores.excluded]))
+    return tuple(dict.fromkeys([*said, *looked_at.returns[1], *looked_at.scores.excluded, *looked_at.unshared]))
 
 
 def _method(looked_at: Study) -> str:

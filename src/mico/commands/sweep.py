@@ -14,12 +14,13 @@ from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import Options, parse
 from mico.commands.text import in_bytes
 from mico.deep import host_memory
+from mico.deep.train import Manner
 from mico.results.folders import writable
 from mico.results.lock import exclusive
 from mico.results.log import summary_writer
 from mico.sweeps import local
 from mico.sweeps.costs import DEVICES, Device, estimate, makespan
-from mico.sweeps.fleets import Manner, finished
+from mico.sweeps.fleets import finished
 from mico.sweeps.manifest import Limits, planned, write_manifest
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import WAITING, Status, read_status, write_status

@@ -17,7 +17,7 @@ from rich.table import Table
 from mico.commands.text import in_bytes, moves
 from mico.commands.train_options import parse
 from mico.deep.settings import Run, varied
-from mico.deep.train import Progress, train
+from mico.deep.train import Manner, Progress, train
 from mico.results.intervals import described
 
 _WINDOW = 30.0  # seconds over which the pace is taken
@@ -35,9 +35,7 @@ def main(argv: list[str]) -> None:
                 options.out,
                 steps=steps,
                 resume=options.resume,
-                checkpoint_seconds=options.checkpoint_seconds,
-                checkpoint_replay=options.checkpoint_replay,
-                tensorboard=options.tensorboard,
+                manner=Manner(options.checkpoint_seconds, options.checkpoint_replay, options.tensorboard),
                 report=display.update,
             )
     except JaxRuntimeError as error:

@@ -59,15 +59,27 @@ class Chunk(NamedTuple):
     row: Row | None
 
 
+class Manner(NamedTuple):
+    """How runs are trained; results do not depend on it, save that an empty replay is filled again."""
+
+    checkpoint_seconds: float = 300.0
+    checkpoint_replay: CheckpointReplay = "whole"
+    tensorboard: bool = False
+
+    def check(self) -> None:
+        if not self.checkpoint_seconds >= 0:
+            raise ValueError(f"checkpoint_seconds must not be negative, but is {self.checkpoint_seconds}")
+        if self.checkpoint_replay not in get_args(CheckpointReplay):
+            raise ValueError(f"checkpoint_replay must be whole or empty, but is {self.checkpoint_replay!r}")
+
+
 def train(
     runs: Sequence[Run],
     out: Path,
     *,
     steps: int,
     resume: bool = False,
-    checkpoint_seconds: float = 300.0,
-    checkpoint_replay: CheckpointReplay = "whole",
-    tensorboard: bool = False,
+    manner: Manner = Manner(),  # noqa: B008  # a tuple, which nobody can change
     labels: Sequence[Label] = (),
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> None:
@@ -77,8 +89,9 @@ def train(
     "empty" are small, but a run that goes on from one fills its replay again before it learns. With labels, runs are
     called and described by those: such as a baseline that is computed as a metric loss of weight 0.
     """
-    _check(runs, steps, checkpoint_seconds, checkpoint_replay)
-    if tensorboard:
+    _check(runs, steps)
+    manner.check()
+    if manner.tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)
     labels = labels or labels_in(out, resume=resume)
@@ -93,25 +106,21 @@ def train(
             closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):
             training = _Training(fleet, engine, outputs, checkpoints, steps, report)
-            training.begin(shape, tensorboard=tensorboard)
+            training.begin(shape, tensorboard=manner.tensorboard)
             if training.time < steps <= training.learns_from:
                 begins = f"learning begins after step {training.learns_from}"
                 warnings.warn(f"nothing is learnt up to step {steps}: {begins}", stacklevel=2)
-            training.go(checkpoint_seconds, checkpoint_replay, stopping)
+            training.go(manner, stopping)
     if training.time < steps:
         raise KeyboardInterrupt(f"stopped at step {training.time} of {steps}, which is saved: --resume goes on")
 
 
-def _check(runs: Sequence[Run], steps: int, checkpoint_seconds: float, checkpoint_replay: str) -> None:
+def _check(runs: Sequence[Run], steps: int) -> None:
     if not runs:
         raise ValueError("runs must hold one run at least, but is empty")
     period = runs[0].schedule.update_period
     if not period <= steps < 2**31 or steps % period:
         raise ValueError(f"steps must be a multiple of update_period {period} in [1, 2³¹), but is {steps}")
-    if not checkpoint_seconds >= 0:
-        raise ValueError(f"checkpoint_seconds must not be negative, but is {checkpoint_seconds}")
-    if checkpoint_replay not in get_args(CheckpointReplay):
-        raise ValueError(f"checkpoint_replay must be whole or empty, but is {checkpoint_replay!r}")
 
 
 class _Training:
@@ -165,15 +174,15 @@ class _Training:
         seen = self.time + self._fleet.schedule.learning_starts + self._fleet.replay.stack - 1
         self.learns_from = -(-seen // self._chunks.short) * self._chunks.short
 
-    def go(self, checkpoint_seconds: float, checkpoint_replay: CheckpointReplay, stopping: Callable[[], bool]) -> None:
+    def go(self, manner: Manner, stopping: Callable[[], bool]) -> None:
         last = clock.monotonic()
         while self.time < self._steps and not stopping():
             before, self._unread = self._unread, self._play()
             self._read(before)
-            if clock.monotonic() - last > checkpoint_seconds and self.time < self._steps:
-                self._save(checkpoint_replay, background=True)
+            if clock.monotonic() - last > manner.checkpoint_seconds and self.time < self._steps:
+                self._save(manner.checkpoint_replay, background=True)
                 last = clock.monotonic()
-        self._save(checkpoint_replay, background=False)
+        self._save(manner.checkpoint_replay, background=False)
 
     def _play(self) -> Chunk:
         """Set the device to work on a chunk, and on what is due at its end."""

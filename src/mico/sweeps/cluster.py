@@ -13,7 +13,8 @@ import ray
 from ray.exceptions import RayError
 
 from mico.deep.signals import stop_signals
-from mico.sweeps.fleets import Manner, attempt
+from mico.deep.train import Manner
+from mico.sweeps.fleets import attempt
 from mico.sweeps.local import Watch
 from mico.sweeps.plan import Fleet
 from mico.sweeps.processes import take_cores

@@ -4,25 +4,16 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from jax.errors import JaxRuntimeError
 
-from mico.deep.train import CheckpointReplay, Progress, train
+from mico.deep.train import Manner, Progress, train
 from mico.results.lock import OccupiedError
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import Status, Writer, read_status, write_status
 
 _PATIENCE = 120.0  # seconds for another process, which may be about to end, to let go of a folder
 _PAUSE = 0.5
-
-
-class Manner(NamedTuple):
-    """How fleets are trained; results do not depend on it, save that an empty replay is filled again."""
-
-    checkpoint_seconds: float = 300.0
-    checkpoint_replay: CheckpointReplay = "whole"
-    tensorboard: bool = False
 
 
 def attempt(
@@ -56,7 +47,7 @@ def finished(fleet: Fleet, out: Path) -> bool:
 
 def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress], None]) -> None:
     """As soon as nobody else writes its folder."""
-    options = {"steps": fleet.steps, "resume": True, "labels": fleet.labels(), "report": report, **manner._asdict()}
+    options = {"steps": fleet.steps, "resume": True, "manner": manner, "labels": fleet.labels(), "report": report}
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:

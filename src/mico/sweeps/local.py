@@ -13,7 +13,8 @@ from pathlib import Path
 import jax
 
 from mico.deep.signals import stop_signals
-from mico.sweeps.fleets import Manner, attempt
+from mico.deep.train import Manner
+from mico.sweeps.fleets import attempt
 from mico.sweeps.plan import Fleet
 from mico.sweeps.processes import end_with_parent, take_cores
 from mico.sweeps.status import Status, read_status, running, write_status
