@@ -276,8 +276,9 @@ KILLED = {
     "rainbow": "--env mdp/frozen-lake --agent rainbow --metric mico",
     "iqn": "--env mdp/frozen-lake --agent iqn --metric mico --agent.num-target-quantiles 8",
     "hosted": "--env gym/CartPole-v1 --agent dqn --metric mico",
+    "atari": "--env atari/breakout --env.max-steps 50 --network.encoder mlp --agent dqn --metric mico",
 }
-STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 8_000, "hosted": 2_400}
+STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 8_000, "hosted": 2_400, "atari": 2_400}
 
 
 def command(name, out, *more):

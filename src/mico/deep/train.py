@@ -22,6 +22,7 @@ from mico.deep.learner import State
 from mico.deep.outputs import Outputs, labels_in
 from mico.deep.parameters import save_parameters
 from mico.deep.refilling import Remains, emptied, remains
+from mico.deep.room import check_room
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
@@ -100,6 +101,7 @@ def train(
     engine = (Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated)(runs, fleet)
     with closing(engine), stop_signals() as stopping:
         shape = jax.eval_shape(engine.begin)  # what cannot be made is refused before anything is written
+        check_room(shape, runs[0], len(runs))
         with (
             exclusive(writable(out)),
             closing(Outputs(out, named, steps, resume=resume, labels=labels)) as outputs,

@@ -1,0 +1,37 @@
+"""Fleets that do not fit into memory are refused before anything is written."""
+
+from dataclasses import replace
+
+import jax
+import pytest
+
+from mico.deep import host_memory
+from mico.deep.room import check_room
+from mico.deep.train import train
+from small_runs import small_run
+
+
+def of(size):
+    """A state of so many bytes."""
+    return {"some": jax.ShapeDtypeStruct((size // 8,), "float32"), "rest": jax.ShapeDtypeStruct((size // 2,), "uint8")}
+
+
+def test_up_to_what_the_host_has_left(monkeypatch):
+    run = small_run(seed=0)
+    monkeypatch.setattr(host_memory, "available", lambda: 8_000)
+    check_room(of(8_000), run, 1)
+    with pytest.raises(ValueError, match=r"replay.capacity is [\d,]+: 3 such runs take 8.01e-06 GB .* room for 8e-06"):
+        check_room(of(8_008), run, 3)
+
+
+def test_where_memory_is_not_known_nothing_is_refused(monkeypatch):
+    monkeypatch.setattr(host_memory, "available", lambda: 0)
+    check_room(of(8_000), small_run(seed=0), 1)
+
+
+def test_a_replay_that_does_not_fit_leaves_nothing(tmp_path):
+    run = small_run(seed=0)
+    run = replace(run, replay=replace(run.replay, capacity=2**31 - 2**20))
+    with pytest.raises(ValueError, match=r"replay.capacity is 2,146,435,072: 40 such runs take .* of it the replay"):
+        train([replace(run, seed=seed) for seed in range(40)], tmp_path / "out", steps=40)
+    assert not (tmp_path / "out").exists()
