@@ -15,10 +15,9 @@ from statistics import median
 import jax
 import numpy as np
 
-from mico.deep import fleet
 from mico.deep.envs import Episodes, environment
-from mico.deep.hosted import Hosted
 from mico.deep.metric_losses import MICo
+from mico.deep.parts import Parts
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 
@@ -28,18 +27,18 @@ WHOLE = 50_000_000  # steps of 200 million frames
 class Training:
     """DQN, once it has begun to learn."""
 
-    def __init__(self, game: str, count: int, metric: str, options: argparse.Namespace):
+    def __init__(self, sizes: list[int], metric: str, options: argparse.Namespace):
         preset = PRESETS["atari"]["dqn"]
         parts = (
             preset.agent,
             MICo(alpha=preset.alpha) if metric == "mico" else None,
-            environment(game),
+            environment(options.game),
             replace(preset.network, precision=options.precision),
             replace(preset.replay, capacity=options.capacity),
             replace(preset.schedule, learning_starts=200, epsilon_decay=0),
         )
-        runs = [Run(*parts, seed) for seed in range(count)]
-        self.engine, self.count, self.time = Hosted(runs, fleet.stack(runs)), count, 0
+        self.count, self.time = sum(sizes), 0
+        self.engine = Parts([Run(*parts, seed) for seed in range(self.count)], sizes)
         self.state = self.engine.begin()
         for learns in (False, True):
             self.play(200, learns=learns)
@@ -83,7 +82,12 @@ def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Names
 
 def measured(count: int, options: argparse.Namespace) -> None:
     emulator = Emulator(options.game, count)
-    training = {metric: Training(options.game, count, metric, options) for metric in ("none", "mico")}
+    schedules = {"one part": [count]} | ({"two parts": [count - count // 2, count // 2]} if count > 1 else {})
+    training = {
+        f"{metric}, {name}": Training(sizes, metric, options)
+        for metric in ("none", "mico")
+        for name, sizes in schedules.items()
+    }
     rates = {"emulator alone": emulator.rate} | {f"dqn, {name}": one.rate for name, one in training.items()}
     found = turns(rates, options)
     alone = median(found["emulator alone"])
@@ -92,7 +96,7 @@ def measured(count: int, options: argparse.Namespace) -> None:
         spread = f"{rate:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
         hours = "" if name == "emulator alone" else f"{WHOLE * count / rate / 3600:>10.1f}"
         frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
-        print(f"{count:>4} {name:<16} {spread:>26} {rate / alone:>6.0%} {frames} {hours}", flush=True)
+        print(f"{count:>4} {name:<20} {spread:>26} {rate / alone:>6.0%} {frames} {hours}", flush=True)
     emulator.episodes.close()
     for one in training.values():
         one.engine.close()
@@ -109,7 +113,7 @@ def main() -> None:
     options = parser.parse_args()
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
     header = f"{'agent steps a second':>26} {'share':>6} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"
-    print(f"{'runs':>4} {'':<16} {header}", flush=True)
+    print(f"{'runs':>4} {'':<20} {header}", flush=True)
     for count in options.runs:
         measured(count, options)
 

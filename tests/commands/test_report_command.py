@@ -222,6 +222,23 @@ def test_a_baseline_that_does_not_rise_is_no_scale(reported, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_one_arm_is_the_scale_and_each_agent_has_its_own_baseline(reported, fails, tmp_path):
+    ends = {"dqn": 4.0, "iqn": 8.0}
+    for agent, end in ends.items():
+        for metric in (None, "mico"):
+            scores = lambda seed, end=end, metric=metric: [0.0, end + bool(metric)]  # noqa: E731
+            write_fleet(tmp_path / "runs" / f"{agent}-{metric}", (0, 1), scores, agent=agent, metric=metric)
+    out, _ = reported(tmp_path / "runs", "--normalise", "dqn", "--last", 1)
+    means = table(out, "aggregates", aggregate="mean").set_index("arm")["value"].to_dict()
+    assert means == {"dqn": 1.0, "dqn + mico": 1.25, "iqn": 2.0, "iqn + mico": 2.25}
+    pairs = table(out, "comparisons")[["arm", "baseline"]].drop_duplicates().to_numpy().tolist()
+    assert pairs == [["dqn + mico", "dqn"], ["iqn + mico", "iqn"]]
+    assert "--normalise takes one arm's name" in fails(
+        tmp_path / "runs", "--normalise", "baseline", "--out", tmp_path / "x"
+    )
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_environments_that_have_just_begun_are_not_in_aggregates(reported, tmp_path):
     (tmp_path / "scale.csv").write_text("env,low,high\na,0,10\nb,0,10\n")
     for env, rows in {"a": 10, "b": 2}.items():
@@ -542,7 +559,8 @@ def test_how_to_run_it_again(reported, tmp_path):
     later = {**ORIGIN, "step": 500, "device": "gpu: H200", "commit": None}
     fleet = write_fleet(tmp_path / "runs" / "mine", (0, 1), lambda seed: [1.0, 2.0], metric="mico")
     config = json.loads((fleet / "run-seed0" / "config.json").read_text())
-    (fleet / "run-seed0" / "config.json").write_text(json.dumps(config | {"starts": [ORIGIN, later]}))
+    other = {"starts": [ORIGIN, later], "computed_as": {"metric": {"name": "mico", "alpha": 0.0}}}
+    (fleet / "run-seed0" / "config.json").write_text(json.dumps(config | other))
     text = said(reported(tmp_path / "runs")[0])
     fields = "--agent.discount 0.99 --metric.alpha 0.01 --metric.beta 0.1"
     common = "mico train --env minatar/breakout --agent dqn --metric mico --seeds"
@@ -550,6 +568,7 @@ def test_how_to_run_it_again(reported, tmp_path):
     assert f"{common} 1 {fields} --steps 2000 --out again/mine-run-seed1 " in text
     assert "from step 0 on cpu: cpu, commit 0123abc; mico-rl 0.1.0, jax 0.10.0" in text
     assert "from step 500 on gpu: H200, commit unknown" in text
+    assert "baselines share the program of a metric loss with α = 0, which is the same: run-seed0 " in text
 
 
 @pytest.mark.usefixtures("undrawn")

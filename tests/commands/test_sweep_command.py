@@ -128,7 +128,7 @@ def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch, capsys):
 
 def fleets_of(capsys, *flags):
     cli.main([*flags_of_pair(), "--max-runs", "4", *map(str, flags), "--dry-run"])
-    return int(re.match(r"4 runs of 400 steps in (\d+) fleets", capsys.readouterr().out)[1])
+    return int(re.match(r"4 runs of 400 steps in (\d+) fleets?, ", capsys.readouterr().out)[1])
 
 
 def test_limits_make_smaller_fleets(capsys):
@@ -314,12 +314,19 @@ def test_help_names_the_sweeps_and_the_fields(capsys, monkeypatch):
         assert word in printed
 
 
-def test_finished_sweeps_say_so(tmp_path, capsys):
+def test_finished_sweeps_say_so_and_which_runs_froze(tmp_path, capsys):
     fleets = pair_of_fleets(tmp_path)
     for fleet in fleets:
         write_status(tmp_path, fleet.name, Status("finished", 400))
+        for member in fleet.members:
+            (tmp_path / fleet.name / member.name).mkdir(parents=True)
+            (tmp_path / fleet.name / member.name / "log.jsonl").write_text('{"step": 200, "return": 1.0}\n')
+        (tmp_path / fleet.name / "fleet.json").write_text("{}")
+    log = tmp_path / fleets[1].name / "dqn-mico-seed1" / "log.jsonl"
+    log.write_text(log.read_text() + '{"step": 300, "not_finite_at": 220}\n')
     cli.main([*flags_of_pair(), "--out", str(tmp_path)])
     printed = capsys.readouterr().out
     assert "2 of 2 fleets were finished before." in printed
     assert f"All 2 fleets are finished; logs and parameters are in {tmp_path}." in printed
+    assert f"Frozen, because they were not finite: {fleets[1].name}/dqn-mico-seed1 at step 220." in printed
     assert all(read_status(tmp_path, fleet.name).state == "finished" for fleet in fleets)

@@ -188,6 +188,8 @@ def test_interval_bars_show_dots_and_ends(ax):
     low, high = ax.get_ylim()
     assert low > high  # the first is on top
     assert ax.get_xlabel() == "IQM"
+    score_plots.interval_bars({"dqn": estimates["dqn"]}, ax, label="IQM", style_of={"dqn": {"color": "red"}})
+    assert [line.get_color() for line in ax.lines[-2:]] == ["red", "red"]
 
 
 def test_profile_lines_show_shares_and_bands(ax):

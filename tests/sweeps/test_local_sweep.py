@@ -153,6 +153,16 @@ def test_a_fleet_that_fails_does_not_stop_the_others(undisturbed, tmp_path, caps
     assert [starts(fleet, tmp_path) for fleet in fleets] == [1, 1]  # what was finished did not run again
 
 
+def test_a_finished_fleet_whose_folder_is_gone_runs_again(undisturbed, tmp_path):
+    fleets, out, expected = undisturbed
+    shutil.copytree(out, tmp_path, dirs_exist_ok=True)
+    assert finished(fleets[0], tmp_path)
+    shutil.rmtree(tmp_path / fleets[0].name)
+    assert not finished(fleets[0], tmp_path)
+    cli.main([*flags_of_pair(), "--out", str(tmp_path)])
+    assert left_by(fleets, tmp_path) == expected
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [

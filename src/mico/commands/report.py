@@ -46,7 +46,7 @@ class Options:
         str | None,
         tyro.conf.arg(
             metavar="NAME|PATH",
-            help="none, human, thousandth, baseline, or a CSV file with env, low, high",
+            help="none, human, thousandth, baseline, the name of an arm, or a CSV file with env, low, high",
             help_behavior_hint="(default: human for Atari, thousandth for control, else none)",
         ),
     ] = None

@@ -24,7 +24,9 @@ def _again(fleet: Path, runs: list[Record]) -> Again:
         line = _line([run.config], run.steps, f"{fleet.name}-{run.config['run']}")
         lines.append((f"{run.config['run']}, {run.state}", line or "its config.json has no settings"))
     together = _line(_fleet_settings(fleet, runs), max((run.steps or 0 for run in runs), default=0), fleet.name)
-    return Again(fleet.name, tuple(_origins(runs)), together if len(runs) > 1 else lines[0][1], tuple(lines))
+    return Again(
+        fleet.name, (*_origins(runs), *_shared(runs)), together if len(runs) > 1 else lines[0][1], tuple(lines)
+    )
 
 
 def _line(configs: list[dict[str, Any]], steps: int | None, out: str) -> str | None:
@@ -39,6 +41,13 @@ def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
         return [{"settings": one if are_settings(one) else None} for one in found]
     except (OSError, ValueError, KeyError, TypeError):
         return [run.config for run in runs]
+
+
+def _shared(runs: list[Record]) -> list[str]:
+    """A sentence if some of the runs were computed as something else than they are called."""
+    names = [run.config["run"] for run in runs if run.config.get("computed_as")]
+    few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [f"baselines share the program of a metric loss with α = 0, which is the same: {few}"] if names else []
 
 
 def _origins(runs: list[Record]) -> Iterable[str]:

@@ -20,13 +20,13 @@ from mico.results.lock import exclusive
 from mico.results.log import summary_writer
 from mico.sweeps import local
 from mico.sweeps.costs import DEVICES, Device, estimate, makespan
-from mico.sweeps.fleets import finished
+from mico.sweeps.fleets import finished, frozen
 from mico.sweeps.manifest import Limits, planned, write_manifest
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import WAITING, Status, read_status, write_status
 
 _HOST_SHARE = 0.5  # of what is free: a checkpoint takes a copy
-_LISTED = 20  # fleets, beyond which a table is only summed up
+_LISTED = 20  # fleets or runs, beyond which they are only summed up
 
 
 def main(argv: list[str]) -> None:
@@ -66,6 +66,10 @@ def _run(fleets: Sequence[Fleet], options: Options, out: Path, console: Console)
     failed = {fleet: status for fleet in fleets if (status := read_status(out, fleet.name)).state != "finished"}
     failed |= display.failed  # also of those whose state could not be written
     console.print(_ended(fleets, failed, out))
+    bad = [run for fleet in fleets if fleet not in failed for run in frozen(fleet, out)]
+    if bad:
+        more = f" and {len(bad) - _LISTED} more" if len(bad) > _LISTED else ""
+        console.print(f"Frozen, because they were not finite: {', '.join(bad[:_LISTED])}{more}.")
     if failed:
         raise SystemExit(1)
 
@@ -104,7 +108,7 @@ def _memory(options: Options) -> int | None:
 def _say_what_it_takes(console: Console, fleets: Sequence[Fleet], options: Options) -> None:
     runs = sum(len(fleet.members) for fleet in fleets)
     largest = max(fleet.size for fleet in fleets)
-    many = f"{runs} runs of {fleets[0].steps:,} steps in {len(fleets)} fleets"
+    many = f"{runs} runs of {fleets[0].steps:,} steps in {len(fleets)} fleet{'s' * (len(fleets) != 1)}"
     console.print(f"{many}, the largest of about {in_bytes(largest)}.")
     if options.dry_run and len(fleets) <= _LISTED:
         console.print(_table(fleets, options.out), soft_wrap=False)

@@ -1,6 +1,6 @@
 """Many runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -59,6 +59,13 @@ class Simulated:
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
+
+    def turns(
+        self, state: State, time: int, length: int, learns: bool
+    ) -> Generator[None, None, tuple[State, Happened]]:
+        """The same, without a pause."""
+        yield from ()
+        return self.play(state, time, length, learns)
 
     def snapshot(self) -> dict[str, Any]:
         """Nothing: the state has it all."""

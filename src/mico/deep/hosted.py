@@ -1,6 +1,6 @@
 """The fleet on environments outside JAX: the same learner and the same state, one step of every run at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -37,12 +37,19 @@ class Hosted:
 
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
+        return in_turn([self.turns(state, time, length, learns)])[0]
+
+    def turns(
+        self, state: State, time: int, length: int, learns: bool
+    ) -> Generator[None, None, tuple[State, Happened]]:
+        """The same, with a pause for others whenever the environments have been sent off."""
         period, end, notes, losses = self._fleet.schedule.update_period, time + length, [], []
         actions = self._actions
         if actions is None:
             actions = np.asarray(_first_actions(self._fleet, state.params, state.episode, jnp.int32(time)))
         self._episodes.send(actions)
         for now in range(time, end):
+            yield
             taken = _taken(state.episode, actions, self._episodes.receive(), now)
             due = (now + 1) % period == 0
             if due:
@@ -70,6 +77,19 @@ class Hosted:
 
     def close(self) -> None:
         self._episodes.close()
+
+
+def in_turn(all_turns: Sequence[Generator[None, None, Any]]) -> list[Any]:
+    """What generators return, each having a turn after the other until all have ended."""
+    ends: dict[int, Any] = {}
+    while len(ends) < len(all_turns):
+        for index in range(len(all_turns)):
+            try:
+                if index not in ends:
+                    next(all_turns[index])
+            except StopIteration as end:
+                ends[index] = end.value
+    return [ends[index] for index in range(len(all_turns))]
 
 
 class _Taken(NamedTuple):

@@ -6,7 +6,7 @@ import time as clock
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -18,12 +18,25 @@ from mico.results.log import Log, TensorBoard
 _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy", "gymnasium", "gymnax")
 
 
+class Kept(NamedTuple):
+    """What a fleet keeps for good beside its runs: labels, if any were given, and how many runs each part has."""
+
+    labels: Sequence[Label] = ()
+    parts: Sequence[int] = ()
+
+    def described(self) -> dict[str, Any]:
+        """As fleet.json holds it, if there is anything to hold."""
+        labels = {"labels": [label._asdict() for label in self.labels]} if self.labels else {}
+        return labels | ({"parts": [*self.parts]} if len(self.parts) > 1 else {})
+
+
+_NOTHING = Kept()
+
+
 class Outputs:
     """The folder of a fleet, new or found again with the same runs in it."""
 
-    def __init__(
-        self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool, labels: Sequence[Label] | None = None
-    ):
+    def __init__(self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool, kept: Kept = _NOTHING):
         self.names = list(runs)
         self.folders = [out / name for name in runs]
         described = [describe(run) for run in runs.values()]
@@ -32,9 +45,9 @@ class Outputs:
             _check_same(found, self.names, described, steps)
         starts = [_starts(folder) for folder in self.folders]
         about = {"runs": self.names, "steps": steps, "settings": described}
-        write_json(out / "fleet.json", about | ({"labels": [one._asdict() for one in labels]} if labels else {}))
+        write_json(out / "fleet.json", about | kept.described())
         own = map(Label, self.names, described, varied([*runs.values()]))
-        for folder, label, one, before in zip(self.folders, labels or own, described, starts, strict=True):
+        for folder, label, one, before in zip(self.folders, kept.labels or own, described, starts, strict=True):
             folder.mkdir(exist_ok=True)
             write_json(folder / "config.json", _about(label, one) | {"steps": steps, "starts": before})
             (folder / "log.jsonl").touch()
@@ -97,10 +110,10 @@ def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
     return None
 
 
-def labels_in(out: Path, *, resume: bool) -> list[Label]:
-    """Those that fleet.json holds, if any were given when it was made."""
+def kept_in(out: Path, *, resume: bool) -> Kept:
+    """As fleet.json holds it; nothing in a folder that is new."""
     found = fleet_in(out, resume=resume) or {}
-    return [Label(**label) for label in found.get("labels", [])]
+    return Kept([Label(**label) for label in found.get("labels", [])], found.get("parts", []))
 
 
 def _read_json(file: Path) -> Any:
@@ -116,7 +129,10 @@ def _describes_fleet(found: Any) -> bool:
             whole = all(isinstance(name, str) for name in names) and all(isinstance(one, dict) for one in settings)
             given = found.get("labels", [])
             named = all(isinstance(one, dict) and {*one} == {*Label._fields} for one in given)
-            return whole and len(names) == len(settings) and named and len(given) in (0, len(names))
+            parts = found.get("parts", [len(names)])
+            counted = isinstance(parts, list) and all(isinstance(size, int) for size in parts)
+            alike = len(names) == len(settings) == (sum(parts) if counted else -1)
+            return whole and alike and named and len(given) in (0, len(names))
     return False
 
 

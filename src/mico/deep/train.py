@@ -15,18 +15,15 @@ from jaxtyping import Array, Float, Int
 from mico.deep import fleet as fleets
 from mico.deep.checkpoints import Checkpoints
 from mico.deep.chunks import Chunks
-from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Happened, Simulated
-from mico.deep.hosted import Hosted
-from mico.deep.learner import State
-from mico.deep.outputs import Outputs, labels_in
+from mico.deep.fleet import Happened
+from mico.deep.outputs import Kept, Outputs, kept_in
 from mico.deep.parameters import save_parameters
-from mico.deep.refilling import Remains, emptied, remains
+from mico.deep.parts import Parts, States, usual_sizes
+from mico.deep.refilling import Remains
 from mico.deep.room import check_room
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
-from mico.deep.types import Spec
 from mico.results.folders import writable
 from mico.results.lock import exclusive
 from mico.results.log import summary_writer
@@ -95,19 +92,19 @@ def train(
     if manner.tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)
-    labels = labels or labels_in(out, resume=resume)
-    names = [label.name for label in labels] if len(labels) == len(runs) else run_names(runs)
+    found = kept_in(out, resume=resume)
+    kept = Kept(labels or found.labels, found.parts if sum(found.parts) == len(runs) else usual_sizes(runs))
+    names = [label.name for label in kept.labels] if len(kept.labels) == len(runs) else run_names(runs)
     named = dict(zip(names, runs, strict=True))
-    engine = (Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated)(runs, fleet)
-    with closing(engine), stop_signals() as stopping:
-        shape = jax.eval_shape(engine.begin)  # what cannot be made is refused before anything is written
+    with closing(Parts(runs, kept.parts)) as parts, stop_signals() as stopping:
+        shape = jax.eval_shape(parts.begin)  # what cannot be made is refused before anything is written
         check_room(shape, runs[0], len(runs))
         with (
             exclusive(writable(out)),
-            closing(Outputs(out, named, steps, resume=resume, labels=labels)) as outputs,
+            closing(Outputs(out, named, steps, resume=resume, kept=kept)) as outputs,
             closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):
-            training = _Training(fleet, engine, outputs, checkpoints, steps, report)
+            training = _Training(fleet, parts, outputs, checkpoints, steps, report)
             training.begin(shape, tensorboard=manner.tensorboard)
             if training.time < steps <= training.learns_from:
                 begins = f"learning begins after step {training.learns_from}"
@@ -131,13 +128,13 @@ class _Training:
     def __init__(
         self,
         fleet: Run,
-        engine: Simulated | Hosted,
+        parts: Parts,
         outputs: Outputs,
         checkpoints: Checkpoints,
         steps: int,
         report: Callable[[Progress], None],
     ):
-        self._fleet, self._engine, self._outputs, self._checkpoints = fleet, engine, outputs, checkpoints
+        self._fleet, self._parts, self._outputs, self._checkpoints = fleet, parts, outputs, checkpoints
         self._steps, self._report = steps, report
         self._chunks = Chunks(fleet.schedule)
         self.time = self._row_time = 0
@@ -147,32 +144,32 @@ class _Training:
         count = len(outputs.names)
         self._sums, self._returns, self._bad = nothing(count), np.full(count, np.nan), np.full(count, -1)
 
-    def begin(self, shape: State, *, tensorboard: bool) -> None:
+    def begin(self, shape: States, *, tensorboard: bool) -> None:
         """From the newest checkpoint that is sound, if there is any; rows after it are written again.
 
         The shape of the state is enough to find one: there may be no room for two states.
         """
         whole = {"state": shape, "sums": self._sums, "returns": self._returns}
-        empty = whole | {"state": shape._replace(memory=jax.eval_shape(remains, shape.memory))}
+        empty = whole | {"state": jax.eval_shape(self._parts.without_replay, shape)}
         found = self._checkpoints.restore(whole, empty)
         positions = [0] * len(self._outputs.names)
         if found is None:
-            self._state = self._engine.begin()
+            self._state = self._parts.begin()
         else:
             self.time = self._saved = found.step
             self._state, self._sums, self._returns = (found.state[name] for name in ("state", "sums", "returns"))
-            self._bad = np.array(self._state.bad_step)
+            self._bad = np.array(self._parts.bad_steps(self._state))
             self._row_time, positions = found.extra["row_time"], found.extra["positions"]
             self.learns_from = found.extra["learns_from"]
-            if isinstance(self._state.memory, Remains):
-                self._refill(self._state.memory, shape.memory.layout.spec)
-            self._engine.restore(found.extra["episodes"])
+            if isinstance(self._state[0].memory, Remains):
+                self._refill()
+            self._parts.restore(found.extra["episodes"])
         self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
         self._report(Progress(self.time, self._steps, self._returns))
 
-    def _refill(self, kept: Remains, spec: Spec) -> None:
+    def _refill(self) -> None:
         """An empty memory, and no update until it has as many steps as a run that begins has before its first."""
-        self._state = self._state._replace(memory=emptied(self._fleet, kept, jnp.int32(self.time), spec=spec))
+        self._state = self._parts.refilled(self._state, self.time)
         seen = self.time + self._fleet.schedule.learning_starts + self._fleet.replay.stack - 1
         self.learns_from = -(-seen // self._chunks.short) * self._chunks.short
 
@@ -190,16 +187,16 @@ class _Training:
         """Set the device to work on a chunk, and on what is due at its end."""
         schedule, learns = self._fleet.schedule, self.time >= self.learns_from
         length = min(self._chunks.next(self.time, learns=learns), self._steps - self.time)
-        self._state, happened = self._engine.play(self._state, self.time, length, learns)
+        self._state, happened = self._parts.play(self._state, self.time, length, learns)
         self.time += length
         if self.time % schedule.target_period == 0:
-            self._state = fleets.copy_targets(self._state)
+            self._state = self._parts.copy_targets(self._state)
         row = None
         if self.time % schedule.log_period == 0 or self.time == self._steps:
             now = jnp.int32(self.time)
             looks = self.time >= self.learns_from
-            row = Row(_exploration(self._fleet, now), fleets.look(self._fleet, self._state, now) if looks else {})
-        bad_step = jnp.copy(self._state.bad_step)  # the state itself is given away
+            row = Row(_exploration(self._fleet, now), self._parts.look(self._state, now) if looks else {})
+        bad_step = self._parts.bad_steps(self._state)
         return Chunk(self.time, length, learns, happened, bad_step, row)
 
     def _read(self, chunk: Chunk | None) -> None:
@@ -236,12 +233,12 @@ class _Training:
         unread, self._unread = self._unread, None
         self._read(unread)
         if self.time != self._saved:
-            save_parameters(self._outputs.folders, self.time, self._state.params)
+            save_parameters(self._outputs.folders, self.time, self._parts.params(self._state))
             state = self._state
-            state = state if replay == "whole" else state._replace(memory=remains(state.memory))
+            state = state if replay == "whole" else self._parts.without_replay(state)
             saved = {"state": state, "sums": self._sums, "returns": self._returns}
             extra = {"positions": self._outputs.positions(), "row_time": self._row_time}
-            extra |= {"learns_from": self.learns_from, "episodes": self._engine.snapshot()}
+            extra |= {"learns_from": self.learns_from, "episodes": self._parts.snapshot()}
             self._checkpoints.save(self.time, saved, extra, background=background)
             self._saved = self.time
 

@@ -8,6 +8,7 @@ import pandas as pd
 
 from mico.results.cells import NORMALISATIONS, Scale, finals
 from mico.results.intervals import mean_interval
+from mico.results.log import COLUMNS
 
 _LEVEL = 0.75
 _ROUNDING = 1e-6  # of returns, relative
@@ -16,18 +17,23 @@ ScaleOf = Callable[[str], Scale | None]
 
 
 def baselines(frame: pd.DataFrame, named: str | None) -> dict[str, str]:
-    """The baseline of each arm that has one: the named arm, or the same agent without a metric loss or with α = 0."""
+    """The baseline of each arm that has one: the named arm, or the same agent without a metric loss or with α = 0.
+
+    Where there are several, such as agents with other horizons, it is the one with the same fields.
+    """
     arms = frame.drop_duplicates("arm").set_index("arm")
     if named is not None:
         if named not in arms.index:
             raise ValueError(f"baseline must be one of {', '.join(arms.index)}, but is {named!r}")
         return {arm: named for arm in arms.index if arm != named}
-    found = {}
+    found, fields = {}, [name for name in arms.columns if name not in COLUMNS and not name.startswith("metric.")]
     for arm, own in arms.iterrows():
         same = arms[(arms["agent"] == own["agent"]) & (arms.index != arm)]
         without = same[same["metric"] == "none"]
         if own["metric"] != "none" and without.empty and "metric.alpha" in arms.columns and own["metric.alpha"] != 0:
             without = same[(same["metric"] == own["metric"]) & (same["metric.alpha"] == 0)]
+        if len(without) > 1:
+            without = without[(without[fields].astype(str) == own[fields].astype(str)).all(axis="columns")]
         if own["metric"] != "none" and len(without) == 1:
             found[str(arm)] = str(without.index[0])
     return found
@@ -37,11 +43,13 @@ def scale_of(name: str, frame: pd.DataFrame, *, baseline: str | None, last: int)
     """A scale for each environment, and what it is in words: by name, of a baseline arm, or of a table in a file."""
     if name == "baseline":
         return _of_baseline(frame, baseline, last)
+    if name in set(frame["arm"]):
+        return _of_baseline(frame, name, last)
     if name in NORMALISATIONS:
         return NORMALISATIONS[name], _WORDS[name]
     if not Path(name).is_file():
         known = ", ".join([*NORMALISATIONS, "baseline"])
-        raise ValueError(f"normalise must be one of {known}, or a CSV file, but is {name!r}")
+        raise ValueError(f"normalise must be one of {known}, the name of an arm, or a CSV file, but is {name!r}")
     return _of_table(Path(name))
 
 
@@ -59,7 +67,10 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
     """
     plain = frame.loc[frame["metric"] == "none", "arm"].unique()
     if named is None and len(plain) != 1:
-        raise ValueError(f"normalise is baseline, and --baseline must say which of {', '.join(frame['arm'].unique())}")
+        known = ", ".join(frame["arm"].unique())
+        raise ValueError(
+            f"normalise is baseline, but there are {len(plain)}: --normalise takes one arm's name of {known}"
+        )
     arm = plain[0] if named is None else named
     first = frame.sort_values("step").groupby(["env", "run"])["value"].first().groupby(level="env").mean()
     scales = {}

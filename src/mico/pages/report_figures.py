@@ -12,7 +12,7 @@ from mico.pages.report_curves import LEVEL
 from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
 from mico.pages.report_study import Study
 from mico.results import score_plots
-from mico.results.atari_scores import REFERENCES, game
+from mico.results.atari_scores import random_scores
 from mico.results.improvement import improvements
 from mico.results.intervals import mean_intervals
 from mico.results.score_curves import aggregate_curves
@@ -20,6 +20,7 @@ from mico.results.statistics import Estimate, profile
 
 _POINTS = 30  # of aggregates against steps, each of which has a bootstrap
 _THRESHOLDS = 81
+_LETTER = 0.085  # inches of a name, about
 
 
 class Drawing(NamedTuple):
@@ -58,13 +59,14 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
         return
     names = [name for name in aggregates(study) if name != "optimality-gap"]
     frame = study.scaled[study.scaled["env"].isin(study.shared_envs)]
-    parts, figure = [], Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
+    parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
-        lines, _ = aggregate_curves(frame, name, points=_POINTS, **study.bootstrap)
+        lines, lost = aggregate_curves(frame, name, points=_POINTS, **study.bootstrap)
         score_plots.aggregate_lines(lines, ax, label=LABELS[name], style_of=_styles(study))
         parts.append(lines.assign(aggregate=name))
     _legend(figure)
-    caption = f"Aggregates against steps with 95% intervals, {study.words}."
+    more = [f"{one}." for one in lost if one not in study.scores.excluded]
+    caption = " ".join([f"Aggregates against steps with 95% intervals, {study.words}.", *more])
     yield Drawing("aggregates-against-steps", caption, figure, pd.concat(parts, ignore_index=True))
 
 
@@ -78,7 +80,7 @@ def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
     axes = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
     for ax, name in zip(axes, names):
         found = {arm: study.estimate(table, name) for arm, table in study.tables.items()}
-        score_plots.interval_bars(found, ax, label=LABELS[name])
+        score_plots.interval_bars(found, ax, label=LABELS[name], style_of=_styles(study))
         parts.append(_as_frame(found).assign(aggregate=name))
     caption = f"Aggregates at the end with 95% intervals, {study.words}."
     yield Drawing("intervals", caption, figure, pd.concat(parts, ignore_index=True))
@@ -106,11 +108,13 @@ def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
 
 
 def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
-    both = [(arm, base) for arm, base in study.baseline_of.items() if {arm, base} <= set(study.raw.tables)]
+    means = study.returns[0].pivot_table(index="arm", columns="env", values="value")
+    both = [(arm, base) for arm, base in study.baseline_of.items() if {arm, base} <= set(means.index)]
     if not both:
         yield Undrawn(f"No bars of improvement: {no_baseline(study)}.")
     for arm, base in both:
-        percent, lost = improvements(study.raw.tables[arm], study.raw.tables[base], _random_scores(study))
+        ours, theirs = (means.loc[[one]].dropna(axis="columns") for one in (arm, base))
+        percent, lost = improvements(ours, theirs, _random_scores(study))
         if len(percent) < 2:
             yield Undrawn(f"No bars of improvement of {arm} on {base}: they need two environments at least.")
             continue
@@ -131,7 +135,8 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
         yield Undrawn(f"No probability of improvement as a figure: {why}.")
         return
     found = {f"{pair.arm} > {pair.base}": pair.probability(study) for pair in several}
-    figure = Figure(figsize=(6, 1 + 0.4 * len(found)), layout="constrained")
+    wide = 3 + _LETTER * max(map(len, found))
+    figure = Figure(figsize=(max(6, wide), 1 + 0.4 * len(found)), layout="constrained")
     ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement")
     ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     caption = "How likely a run of one arm scores more than a run of the other, mean over environments, 95% intervals."
@@ -183,7 +188,7 @@ def _too_few_seeds(study: Study) -> str | None:
 def _random_scores(study: Study) -> dict[str, float]:
     """Of Atari games those of a random policy; elsewhere what runs score at first stands for it."""
     if study.scale == "human":
-        return {env: REFERENCES[game(env)].random for env in study.frame["env"].unique()}
+        return random_scores(study.frame["env"].unique())
     first = study.frame.sort_values("step").groupby(["env", "run"])["value"].first()
     return first.groupby(level="env").mean().to_dict()
 
@@ -200,7 +205,7 @@ def _legend(figure: Figure) -> None:
         if legend is not None:
             legend.remove()
     shown = {str(line.get_label()): line for ax in figure.axes for line in ax.lines}
-    wide = 0.5 + 0.085 * max(map(len, shown))  # inches of an entry, about
+    wide = 0.5 + _LETTER * max(map(len, shown))
     columns = max(1, min(len(shown), int(figure.get_figwidth() / wide)))
     figure.legend(shown.values(), list(shown), loc="outside upper center", ncols=columns, frameon=False)
 

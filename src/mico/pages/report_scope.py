@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from mico.pages.report_sources import Record, Sources
-
-_NEARLY = 0.95  # of the steps: as near the end as scores ask for
+from mico.results.cells import NEARLY
 
 
 def once(frame: pd.DataFrame, reached: Mapping[str, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -29,18 +28,22 @@ def reached_steps(sources: Sources) -> dict[str, int]:
     }
 
 
-def common_steps(frame: pd.DataFrame, reached: Mapping[str, int]) -> dict[str, int]:
-    """For each environment the farthest step that every arm has reached with one run at least."""
+def common_steps(frame: pd.DataFrame, reached: Mapping[str, int], records: Sequence[Record]) -> dict[str, int]:
+    """For each environment the farthest step that every arm has reached with one run at least.
+
+    A frozen run comes no farther, and does not hold back the others unless all are frozen.
+    """
+    frozen = {record.name for record in records if record.frozen is not None}
     runs = frame[["arm", "env", "run"]].drop_duplicates()
+    sound = ~runs["run"].isin(frozen)
+    runs = runs[sound | ~sound.groupby(runs["env"]).transform("any")]
     farthest = runs.assign(reached=runs["run"].map(reached)).groupby(["env", "arm"], sort=False)["reached"].max()
     return {str(env): int(step) for env, step in farthest.groupby(level="env", sort=False).min().items()}
 
 
 def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> dict[str, str]:
     """Environments in which no arm is near its end while others are finished, and a sentence on each."""
-    ends = {record.name: float(record.steps or 0) for record in records}
-    planned = frame["run"].map(lambda run: ends.get(run, 0.0)).groupby(frame["env"]).max()
-    behind = {env: int(planned[env]) for env, step in steps.items() if step < _NEARLY * planned[env]}
+    behind = _behind(frame, steps, records)
     if len(behind) == len(steps):
         return {}
     why = "and others are finished"
@@ -48,6 +51,24 @@ def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequ
         env: f"{env} is not in the aggregates: it is at step {steps[env]:,} of {end:,}, {why}"
         for env, end in behind.items()
     }
+
+
+def early(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> list[str]:
+    """A sentence if in every environment scores are taken long before the end."""
+    behind = _behind(frame, steps, records)
+    if len(behind) < len(steps):
+        return []
+    env = min(behind, key=lambda env: steps[env] / behind[env])
+    where = f"at step {steps[env]:,} of {behind[env]:,} in {env}"
+    more = f", and so in {len(behind) - 1} more environments" if len(behind) > 1 else ""
+    return [f"scores are taken long before the end, {where}{more}: not every arm has come farther"]
+
+
+def _behind(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> dict[str, int]:
+    """The planned steps of the environments in which the step of the scores is not near them."""
+    ends = {record.name: float(record.steps or 0) for record in records}
+    planned = frame["run"].map(lambda run: ends.get(run, 0.0)).groupby(frame["env"]).max()
+    return {env: int(planned[env]) for env, step in steps.items() if step < NEARLY * planned[env]}
 
 
 def cut(frame: pd.DataFrame, steps: Mapping[str, int]) -> pd.DataFrame:

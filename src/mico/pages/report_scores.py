@@ -50,9 +50,8 @@ def no_baseline(study: Study) -> str:
 
 def _by_environment(study: Study) -> Tabled:
     rows = [
-        {"env": env, "arm": arm, "seeds": len(table), **study.estimate(table[[env]], "mean")._asdict()}
-        for arm, table in study.raw.tables.items()
-        for env in table.columns
+        {"env": env, "arm": arm, "seeds": len(own), **study.estimate(own[["value"]], "mean")._asdict()}
+        for (arm, env), own in study.returns[0].groupby(["arm", "env"], sort=False)
     ]
     numbers = pd.DataFrame(rows, columns=["env", "arm", "seeds", "value", "low", "high"])
     cells = {(row["env"], row["arm"]): _text(Estimate(row["value"], row["low"], row["high"])) for row in rows}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from mico.pages.report_promises import reason, unkept_promises
@@ -70,6 +71,8 @@ def read_sources(paths: Sequence[Path]) -> Sources:
         why = f"; {unread[0]}" if unread else ""
         raise ValueError(f"{', '.join(map(str, paths))}: there is no run with a return{why}")
     frame = pd.concat(frames, ignore_index=True)
+    if not np.isfinite(frame["value"]).any():
+        raise ValueError(f"{', '.join(map(str, paths))}: no return is a finite number")
     return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, unread)
 
 

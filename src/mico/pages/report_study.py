@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from mico.pages.report_baselines import baselines, scale_of
-from mico.pages.report_scope import common_steps, cut, once, reached_steps, unfinished_envs
+from mico.pages.report_scope import common_steps, cut, early, once, reached_steps, unfinished_envs
 from mico.pages.report_sources import Sources
-from mico.results.cells import normalised
+from mico.results.cells import finals, normalised
 from mico.results.log import COLUMNS
 from mico.results.score_curves import training_curves
 from mico.results.scores import Scores, tabulate, with_arms
@@ -45,9 +45,9 @@ class Study:
     left_out: tuple[str, ...]
 
     @cached_property
-    def raw(self) -> Scores:
-        """Returns of every run as they are."""
-        return tabulate(cut(self.frame, self.steps), last=self.choices.last)
+    def returns(self) -> tuple[pd.DataFrame, list[str]]:
+        """The final return of every run that has one, whatever others lack, and why the rest have none."""
+        return finals(cut(self.frame, self.steps), self.choices.last)
 
     @cached_property
     def scores(self) -> Scores:
@@ -59,6 +59,17 @@ class Study:
         """Environments in which every arm has scores."""
         tables = list(self.scores.tables.values())
         return [env for env in tables[0].columns if all(env in table for table in tables)] if tables else []
+
+    @property
+    def unshared(self) -> list[str]:
+        """A sentence for each environment that is in no aggregate, because an arm has no scores in it."""
+        tables = self.scores.tables
+        lacking = {
+            env: [arm for arm in tables if env not in tables[arm]] for table in tables.values() for env in table.columns
+        }
+        return [
+            f"{env} is not in the aggregates: {arms[0]} has no scores in it" for env, arms in lacking.items() if arms
+        ]
 
     @property
     def comparable(self) -> bool:
@@ -95,17 +106,19 @@ def study(sources: Sources, choices: Choices) -> Study:
     """Look at runs as one asks."""
     reached = reached_steps(sources)
     frame, twice = once(_ordered(with_arms(sources.frame)), reached)
-    steps = common_steps(frame, reached)
+    steps = common_steps(frame, reached, sources.records)
     if choices.step is not None:
         steps = _at(choices.step, steps)
     ends = cut(frame, steps)
     if ends.empty:
         raise ValueError(f"step is {choices.step}, and there is no return up to it")
     against = baselines(frame, choices.baseline)
-    behind = unfinished_envs(frame, steps, sources.records) if choices.step is None else {}
+    asked = choices.step is not None
+    behind = {} if asked else unfinished_envs(frame, steps, sources.records)
+    soon = [] if asked else early(frame, steps, sources.records)
     scale = choices.normalise or _by_family(frame)
     scaled, words, lost = _scaled(ends[~ends["env"].isin(behind)], scale, choices)
-    left_out = (*twice, *behind.values(), *lost)
+    left_out = (*twice, *soon, *behind.values(), *lost)
     return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out)
 
 
@@ -116,7 +129,8 @@ def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFr
     scaled, without = normalised(ends[~ends["env"].isin(off)], scale_for)
     if scaled.empty:
         raise ValueError(f"normalise is {scale}, which has a scale for none of {', '.join(ends['env'].unique())}")
-    why = "the baseline does not clearly rise there" if scale == "baseline" else f"{scale} has no line for it"
+    by_arm = scale == "baseline" or scale in set(ends["arm"])
+    why = "the baseline does not clearly rise there" if by_arm else f"{scale} has no line for it"
     return scaled, words, [*(f"{env} is not in the normalised scores: {why}" for env in off), *without]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Real
 from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter, SymmetricalLogLocator
 
 from mico.results.intervals import mean_intervals
 from mico.results.plots import PALETTE
@@ -105,6 +105,7 @@ def improvement_bars(percent: pd.Series, ax: Axes) -> Axes:
     percent = percent.sort_values(ascending=False)
     ax.bar(range(len(percent)), percent, color=np.where(percent > 0, PALETTE[0], PALETTE[1]))
     ax.set_yscale("symlog", linthresh=_LINEAR)
+    ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     ax.axhline(0, color="0.3", linewidth=0.8)
     ax.set_xticks(range(len(percent)), _short(percent.index), rotation=90, fontsize="small")
@@ -117,11 +118,15 @@ def improvement_bars(percent: pd.Series, ax: Axes) -> Axes:
     return ax
 
 
-def interval_bars(estimates: Mapping[Any, Estimate], ax: Axes, *, label: str) -> Axes:
+def interval_bars(
+    estimates: Mapping[Any, Estimate], ax: Axes, *, label: str, style_of: Mapping[Any, Style] | None = None
+) -> Axes:
     """A dot and the bar of its interval for each arm, the first on top."""
-    for place, (style, (value, low, high)) in enumerate(zip(styles(estimates).values(), estimates.values())):
-        ax.plot([low, high], [place, place], color=style["color"], linewidth=7, alpha=0.35, solid_capstyle="butt")
-        ax.plot([value], [place], "o", color=style["color"])
+    style_of = style_of or styles(estimates)
+    for place, (arm, (value, low, high)) in enumerate(estimates.items()):
+        colour = style_of[arm]["color"]
+        ax.plot([low, high], [place, place], color=colour, linewidth=7, alpha=0.35, solid_capstyle="butt")
+        ax.plot([value], [place], "o", color=colour)
     ax.set_yticks(range(len(estimates)), list(map(str, estimates)), parse_math=False)
     ax.set_ylim(len(estimates) - 0.5, -0.5)
     ax.xaxis.set_major_locator(MaxNLocator(5))

@@ -139,6 +139,8 @@ class _Bootstrap:
     level: float
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, but is {self.seed}")
         if self.resamples < 1:
             raise ValueError(f"resamples must be 1 or more, but are {self.resamples}")
         if not 0 < self.level < 1:

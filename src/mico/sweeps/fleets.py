@@ -9,6 +9,7 @@ from jax.errors import JaxRuntimeError
 
 from mico.deep.train import Manner, Progress, train
 from mico.results.lock import OccupiedError
+from mico.results.log import read_rows
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import Status, Writer, read_status, write_status
 
@@ -42,7 +43,20 @@ def attempt(
 
 
 def finished(fleet: Fleet, out: Path) -> bool:
-    return read_status(out, fleet.name).state == "finished"
+    """Whether it was trained to its end, and what came of it is still there."""
+    return read_status(out, fleet.name).state == "finished" and (out / fleet.name / "fleet.json").exists()
+
+
+def frozen(fleet: Fleet, out: Path) -> list[str]:
+    """Those of its runs that stopped learning because they were not finite, and where."""
+    logs = [out / fleet.name / member.name / "log.jsonl" for member in fleet.members]
+    return [
+        f"{fleet.name}/{log.parent.name} at step {row['not_finite_at']:,}"
+        for log in logs
+        if log.exists()
+        for row in read_rows(log)
+        if "not_finite_at" in row
+    ]
 
 
 def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress], None]) -> None:

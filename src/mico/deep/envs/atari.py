@@ -54,13 +54,17 @@ class Atari(AbstractHostEnv):
     def action_names(self) -> tuple[str, ...]:
         return _action_names(self.game, self.actions)
 
+    @property
+    def threads(self) -> int:
+        return len(os.sched_getaffinity(0))
+
     def make(self, num_envs: int) -> "AtariEnvs":
         from ale_py.vector_env import AtariVectorEnv
 
         envs = AtariVectorEnv(
             _rom(self.game),
             num_envs,
-            num_threads=min(num_envs, len(os.sched_getaffinity(0))),
+            num_threads=min(num_envs, self.threads),
             max_num_frames_per_episode=self.frame_skip * (self.max_steps + 1),  # its own cut would spoil the last frame
             repeat_action_probability=self.sticky,
             full_action_space=self.actions == "all",

@@ -81,6 +81,11 @@ class AbstractHostEnv(eqx.Module):
     def settings(self) -> dict[str, Any]:
         """What `environment` takes beside the name to make it again."""
 
+    @property
+    def threads(self) -> int:
+        """In how many of their own its environments step; 0 if they step in the one that waits for them."""
+        return 0
+
     @abc.abstractmethod
     def make(self, num_envs: int) -> AbstractHostEnvs:
         """So many of it, side by side."""

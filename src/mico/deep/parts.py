@@ -1,0 +1,99 @@
+"""A fleet in parts, each a program with a state of its own: one, or two that take turns.
+
+Where environments outside JAX step in threads of theirs, those of one part play while the device learns for the other.
+That pays if each part keeps all threads busy, so with at least twice as many runs as threads.
+"""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from mico.deep import fleet
+from mico.deep.envs import AbstractHostEnv
+from mico.deep.fleet import Happened, Simulated
+from mico.deep.hosted import Hosted, in_turn
+from mico.deep.learner import Params, State
+from mico.deep.refilling import Remains, emptied, remains
+from mico.deep.settings import Run
+
+States = tuple[State, ...]
+
+
+def usual_sizes(runs: Sequence[Run]) -> list[int]:
+    """How many runs each part has on this machine."""
+    env, count = runs[0].env, len(runs)
+    threads = env.threads if isinstance(env, AbstractHostEnv) else 0
+    return [count - count // 2, count // 2] if threads and count >= 2 * threads else [count]
+
+
+class Parts:
+    """Runs in parts of given sizes; a state of all is a state of each."""
+
+    def __init__(self, runs: Sequence[Run], sizes: Sequence[int]):
+        if sum(sizes) != len(runs) or min(sizes) < 1:
+            raise ValueError(f"sizes must add up to {len(runs)} runs, but are {[*sizes]}")
+        each = [runs[end - size : end] for size, end in zip(sizes, accumulate(sizes))]
+        self._fleets = [fleet.stack(part) for part in each]
+        kind = Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated
+        self._engines = [kind(part, own) for part, own in zip(each, self._fleets)]
+        self._spec = runs[0].env.spec
+
+    def begin(self) -> States:
+        return tuple(engine.begin() for engine in self._engines)
+
+    def play(self, states: States, time: int, length: int, learns: bool) -> tuple[States, Happened]:
+        """A chunk of steps of every run, with an update every period if the chunk `learns`."""
+        played = [engine.turns(state, time, length, learns) for engine, state in zip(self._engines, states)]
+        ends = in_turn(played)
+        return tuple(state for state, _ in ends), _joined([happened for _, happened in ends], axis=1)
+
+    def copy_targets(self, states: States) -> States:
+        return tuple(map(fleet.copy_targets, states))
+
+    def look(self, states: States, time: Int[Array, ""]) -> dict[str, Any]:
+        """What the representations of each run are like, an array of N by name."""
+        return _joined([fleet.look(own, state, time) for own, state in zip(self._fleets, states)])
+
+    def bad_steps(self, states: States) -> Int[Array, " N"]:
+        """In memory of its own: the states are given away."""
+        return jnp.concatenate([jnp.copy(state.bad_step) for state in states])
+
+    def params(self, states: States) -> Params:
+        """Of all runs, on the host."""
+        return _joined([jax.device_get(state.params) for state in states])
+
+    def without_replay(self, states: States) -> States:
+        return tuple(state._replace(memory=remains(state.memory)) for state in states)
+
+    def refilled(self, states: States, time: int) -> States:
+        """Where there was no replay, an empty one, whose first step comes after `time`."""
+        now, spec = jnp.int32(time), self._spec
+        return tuple(
+            state._replace(memory=emptied(own, state.memory, now, spec=spec))
+            if isinstance(state.memory, Remains)
+            else state
+            for own, state in zip(self._fleets, states)
+        )
+
+    def snapshot(self) -> list[dict[str, Any]]:
+        return [engine.snapshot() for engine in self._engines]
+
+    def restore(self, snapshots: Sequence[dict[str, Any]]) -> None:
+        for engine, snapshot in zip(self._engines, snapshots, strict=True):
+            engine.restore(snapshot)
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+
+
+def _joined(trees: Sequence[Any], axis: int = 0) -> Any:
+    """Trees of some runs each as one of all."""
+    if len(trees) == 1:
+        return trees[0]
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=axis), *trees)
