@@ -10,6 +10,9 @@ import pytest
 
 from mico import cli
 from mico.commands import report as command
+from mico.pages.report_figures import Drawing, drawings
+from mico.pages.report_sources import read_sources
+from mico.pages.report_study import Choices, study
 from written_runs import ORIGIN, write_fleet, write_run
 
 
@@ -210,6 +213,29 @@ def test_games_without_a_human_score_are_in_no_aggregate_and_are_named(reported,
     human = np.mean([(5 + 20.7) / (14.6 + 20.7), (5 - 0.1) / (12.1 - 0.1)])
     assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx(human)
     assert set(table(out, "by-environment")["env"]) == {"atari/pong", "atari/boxing", "atari/air-raid"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_games_are_known_by_other_peoples_names(reported, tmp_path):
+    rows = [("dqn", "ALE/Pong-v5", seed, 1000, 5.0) for seed in (0, 1)]
+    pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"]).to_csv(tmp_path / "mine.csv", index=False)
+    out, _ = reported(tmp_path / "mine.csv")
+    assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx((5 + 20.7) / (14.6 + 20.7))
+
+
+@pytest.mark.parametrize(("skip", "label"), [(4, "frames"), (None, "steps")])
+def test_steps_of_an_emulator_are_drawn_as_frames(tmp_path, skip, label):
+    write_fleet(tmp_path / "runs", (0, 1), lambda seed: [1.0, 2.0], env="atari/pong")
+    for path in (tmp_path / "runs").glob("*/config.json"):
+        config = json.loads(path.read_text())
+        config["settings"]["env"] |= {} if skip is None else {"frame_skip": skip}
+        path.write_text(json.dumps(config))
+    looked_at = study(read_sources([tmp_path / "runs"]), Choices(None, None, 5, None, 200, 100, 0))
+    found = {one.name: one.figure for one in drawings(looked_at) if isinstance(one, Drawing)}
+    for name in ("curves", "aggregates-against-steps"):
+        ax = found[name].axes[0]
+        assert ax.get_xlabel() == label
+        assert ax.lines[0].get_xdata()[-1] == 2_000 * (skip or 1)
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -84,7 +84,9 @@ def test_a_really_full_disk(tiny, caplog):
         checkpoints.wait()
     assert names(tiny) == ["1"]
     assert_same(checkpoints.restore(numbers(0)).state, numbers(1))
-    ours = [record for record in caplog.records if record.name != "asyncio"]  # which may find a task of Orbax's left over
+    ours = [
+        record for record in caplog.records if record.name != "asyncio"
+    ]  # which may find a task of Orbax's left over
     assert ours == []  # the error is all there is to say
 
 

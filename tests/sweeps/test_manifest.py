@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from mico.sweeps.files import entries, sweep_of
 from mico.sweeps.manifest import Limits, planned
 from small_sweeps import UNLIMITED, begun, small_sweep
 
@@ -34,6 +35,16 @@ def test_fleets_are_kept_whatever_the_limits_are_by_now(tmp_path):
     for limits in (UNLIMITED, Limits(None, 1), Limits(20_000, None)):
         assert planned(sweep, tmp_path, limits) == fleets
     assert [fleet.runs() for fleet in planned(sweep, tmp_path, UNLIMITED)] == [fleet.runs() for fleet in fleets]
+
+
+def test_another_folder_may_begin_with_the_same_fleets(tmp_path):
+    sweep = small_sweep(fields=ALPHAS)
+    fleets = begun(sweep, tmp_path / "old", Limits(None, 3))
+    manifest = tmp_path / "old/sweep.json"
+    assert planned(sweep, tmp_path / "new", UNLIMITED, manifest) == fleets != planned(sweep, None, UNLIMITED)
+    assert sweep_of(entries(str(manifest))) == sweep
+    other = small_sweep(fields=ALPHAS, seeds=[5, 6])
+    assert planned(other, tmp_path / "new", UNLIMITED, manifest) == planned(other, None, UNLIMITED)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_names_are_sweeps(name):
         ("x.toml", "steps = 400", "a sweep needs env"),
         ("x.py", "sweep = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is None"),
         ("x.py", "SWEEP = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is 3"),
-        ("x.txt", "", r"is neither a .toml or .py file nor a sweep with a name: "),
+        ("x.txt", "", r"is neither a .toml, .py or .json file nor a sweep with a name: "),
     ],
 )
 def test_what_is_no_sweep_is_named(tmp_path, name, text, message):

@@ -149,9 +149,10 @@ def _method(looked_at: Study) -> str:
     choices, steps = looked_at.choices, sorted(set(looked_at.steps.values()))
     where = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}, by environment"
     return (
-        f"A run's score is the mean of its last {choices.last} returns up to step {where}: the farthest that every arm "
-        f"has reached, or the one asked for. Scores are {looked_at.words}. IQM is the mean of the middle half of all "
-        "runs in all environments, mean and median are over environments of means over seeds. Intervals of 95% are "
+        f"A run's score is the mean of its last returns ({choices.last} at most) up to step {where}: the farthest that "
+        f"every arm has reached, or the one asked for. Scores are {looked_at.words}. IQM is the mean of the middle "
+        "half of all runs in all environments, mean and median are over environments of means over seeds. Intervals "
+        "of 95% are "
         f"percentiles of {choices.resamples:,} bootstrap resamples of seeds within each environment (seed "
         f"{choices.seed}). Made with mico {__version__}."
     )

@@ -1,6 +1,7 @@
 """How to train runs again: their commands, versions, commits and devices."""
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ def _again(fleet: Path, runs: list[Record]) -> Again:
         lines.append((f"{run.config['run']}, {run.state}", line or "its config.json has no settings"))
     together = _line(_fleet_settings(fleet, runs), max((run.steps or 0 for run in runs), default=0), fleet.name)
     return Again(
-        fleet.name, (*_origins(runs), *_shared(runs)), together if len(runs) > 1 else lines[0][1], tuple(lines)
+        fleet.name,
+        (*_origins(runs), *_shared(runs), *_sweep(fleet)),
+        together if len(runs) > 1 else lines[0][1],
+        tuple(lines),
     )
 
 
@@ -48,6 +52,13 @@ def _shared(runs: list[Record]) -> list[str]:
     names = [run.config["run"] for run in runs if run.config.get("computed_as")]
     few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return [f"baselines share the program of a metric loss with α = 0, which is the same: {few}"] if names else []
+
+
+def _sweep(fleet: Path) -> list[str]:
+    """How to run the sweep again that it belongs to, if it does to one."""
+    manifest = fleet.parent / "sweep.json"
+    line = shlex.join(["mico", "sweep", str(manifest), "--out", f"again/{fleet.parent.name}"])
+    return [f"the whole sweep in the same fleets: {line}"] if manifest.exists() else []
 
 
 def _origins(runs: list[Record]) -> Iterable[str]:

@@ -36,7 +36,8 @@ def main(argv: list[str]) -> None:
     if options.tensorboard:
         summary_writer()
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    fleets = planned(sweep, options.out, Limits(_memory(options), options.max_runs))
+    like = Path(argv[0]) if argv[0].endswith(".json") else None
+    fleets = planned(sweep, options.out, Limits(_memory(options), options.max_runs), like)
     if options.dry_run or options.out is None:
         _say_what_it_takes(console, fleets, options)
         return

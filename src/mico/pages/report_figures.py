@@ -47,7 +47,7 @@ def drawings(study: Study) -> Iterator[Drawing | Undrawn]:
 def _training(study: Study) -> Iterator[Drawing | Undrawn]:
     envs = study.curves["env"].nunique()
     figure, axes = _grid(envs, columns=min(envs, 5))
-    score_plots.training_grid(study.curves, axes, level=LEVEL, style_of=_styles(study))
+    score_plots.training_grid(study.curves, axes, level=LEVEL, frame_skip=study.frame_skip, style_of=_styles(study))
     caption = f"Returns while learning, in each environment: means over seeds with {LEVEL:.0%} intervals (Student)."
     _legend(figure)
     yield Drawing("curves", caption, figure, _bands(study.curves))
@@ -62,7 +62,8 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
     parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
         lines, lost = aggregate_curves(frame, name, points=_POINTS, **study.bootstrap)
-        score_plots.aggregate_lines(lines, ax, label=LABELS[name], style_of=_styles(study))
+        looks = {"frame_skip": study.frame_skip, "style_of": _styles(study)}
+        score_plots.aggregate_lines(lines, ax, label=LABELS[name], **looks)
         parts.append(lines.assign(aggregate=name))
     _legend(figure)
     more = [f"{one}." for one in lost if one not in study.scores.excluded]
@@ -155,7 +156,7 @@ def _sweeps(study: Study) -> Iterator[Drawing | Undrawn]:
             continue
         rows, columns = swept[fields[0]].nunique(), swept["env"].nunique()
         figure, axes = _grid(rows * columns, columns=columns)
-        score_plots.sweep_grid(own, axes, level=LEVEL)
+        score_plots.sweep_grid(own, axes, level=LEVEL, frame_skip=study.frame_skip)
         caption = f"{agent} with every α and β, {LEVEL:.0%} intervals (Student); grey is the arm without a metric loss."
         yield Drawing(f"alpha-beta-{_slug(str(agent))}", caption, figure, _bands(own))
         grids += 1

@@ -55,7 +55,9 @@ def _by_environment(study: Study) -> Tabled:
     ]
     numbers = pd.DataFrame(rows, columns=["env", "arm", "seeds", "value", "low", "high"])
     cells = {(row["env"], row["arm"]): _text(Estimate(row["value"], row["low"], row["high"])) for row in rows}
-    caption = f"Final returns: means over seeds of a run's last {study.choices.last} rows, with 95% intervals"
+    caption = (
+        f"Final returns: means over seeds of a run's last rows, up to {study.choices.last} of them, with 95% intervals"
+    )
     return Tabled(numbers, crossed("by-environment", caption, cells, ("environment", "arm")))
 
 

@@ -9,13 +9,12 @@ import pandas as pd
 from mico.pages.report_baselines import baselines, scale_of
 from mico.pages.report_scope import common_steps, cut, early, once, reached_steps, unfinished_envs
 from mico.pages.report_sources import Sources
+from mico.results.atari_scores import is_game
 from mico.results.cells import finals, normalised
 from mico.results.log import COLUMNS
 from mico.results.score_curves import training_curves
 from mico.results.scores import Scores, tabulate, with_arms
 from mico.results.statistics import Estimate, estimate
-
-_FAMILIES = {"atari": "human", "control": "thousandth"}
 
 
 class Choices(NamedTuple):
@@ -43,6 +42,7 @@ class Study:
     words: str
     baseline_of: dict[str, str]
     left_out: tuple[str, ...]
+    frame_skip: int  # frames of an emulator in a step, or 1
 
     @cached_property
     def returns(self) -> tuple[pd.DataFrame, list[str]]:
@@ -119,7 +119,8 @@ def study(sources: Sources, choices: Choices) -> Study:
     scale = choices.normalise or _by_family(frame)
     scaled, words, lost = _scaled(ends[~ends["env"].isin(behind)], scale, choices)
     left_out = (*twice, *soon, *behind.values(), *lost)
-    return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out)
+    skip = _frame_skip(sources)
+    return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out, skip)
 
 
 def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFrame, str, list[str]]:
@@ -132,6 +133,15 @@ def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFr
     by_arm = scale == "baseline" or scale in set(ends["arm"])
     why = "the baseline does not clearly rise there" if by_arm else f"{scale} has no line for it"
     return scaled, words, [*(f"{env} is not in the normalised scores: {why}" for env in off), *without]
+
+
+def _frame_skip(sources: Sources) -> int:
+    """What all runs have, if their settings say so; of other people's tables it is not known."""
+    parts = [(record.config.get("settings") or {}).get("env") or {} for record in sources.records]
+    skips = {part.get("frame_skip") for part in parts}
+    whole = {record.name for record in sources.records} == set(sources.frame["run"])
+    found = skips.pop() if len(skips) == 1 and whole else None
+    return found if isinstance(found, int) else 1
 
 
 def _at(step: int, farthest: dict[str, int]) -> dict[str, int]:
@@ -158,5 +168,7 @@ def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _by_family(frame: pd.DataFrame) -> str:
     """The scale that all environments have by custom, if they are of one family that has one."""
-    families = {str(env).partition("/")[0] for env in frame["env"].unique()}
-    return _FAMILIES.get(families.pop(), "none") if len(families) == 1 else "none"
+    envs = [str(env) for env in frame["env"].unique()]
+    if all(map(is_game, envs)):
+        return "human"
+    return "thousandth" if all(env.startswith("control/") for env in envs) else "none"

@@ -112,14 +112,25 @@ _PLAIN = {name.replace("-", ""): name for name in REFERENCES}
 
 def game(env: str) -> str:
     """The game's name in `REFERENCES`, however an Atari environment spells it: ALE/Pong-v5, atari/pong, Pong."""
-    prefix, slash, name = env.lower().rpartition("/")
-    plain = re.sub("[^a-z0-9]", "", _SUFFIX.sub("", name))
-    if (slash and prefix not in _PREFIXES) or plain not in _PLAIN:
+    _, _, plain = _spelt(env)
+    if not is_game(env):
         near = [_PLAIN[one] for one in difflib.get_close_matches(plain, _PLAIN, n=3, cutoff=0.5)]
         raise ValueError(f"env {env!r} is no Atari game with known scores; the nearest are {', '.join(near) or 'none'}")
     return _PLAIN[plain]
 
 
+def is_game(env: str) -> bool:
+    """Whether an environment is, however it is spelt, an Atari game with known scores."""
+    prefix, slash, name = _spelt(env)
+    return (not slash or prefix in _PREFIXES) and name in _PLAIN
+
+
 def random_scores(envs: Iterable[str]) -> dict[str, float]:
     """What a random policy scores in each of these Atari environments."""
     return {env: REFERENCES[game(env)].random for env in envs}
+
+
+def _spelt(env: str) -> tuple[str, str, str]:
+    """What is before the slash, the slash, and the name in small letters and digits alone."""
+    prefix, slash, name = env.lower().rpartition("/")
+    return prefix, slash, re.sub("[^a-z0-9]", "", _SUFFIX.sub("", name))

@@ -1,4 +1,4 @@
-"""Sweeps by name, or written down as a TOML file or a small Python file that defines SWEEP."""
+"""Sweeps by name, or written down: as TOML, as a small Python file that defines SWEEP, as the manifest of another."""
 
 import runpy
 import tomllib
@@ -9,6 +9,7 @@ from typing import Any
 
 from mico.deep.envs.names import near
 from mico.sweeps.grid import Sweep
+from mico.sweeps.manifest import read_manifest
 from mico.sweeps.named import SWEEPS
 
 _ENTRIES = [field.name for field in fields(Sweep)]
@@ -23,7 +24,11 @@ def entries(source: str) -> dict[str, Any]:
         return _from_toml(path)
     if path.suffix == ".py":
         return _from_python(path)
-    raise ValueError(f"{source!r} is neither a .toml or .py file nor a sweep with a name: {near(source, SWEEPS)}")
+    if path.suffix == ".json":
+        return read_manifest(path)[0].as_json()
+    raise ValueError(
+        f"{source!r} is neither a .toml, .py or .json file nor a sweep with a name: {near(source, SWEEPS)}"
+    )
 
 
 def sweep_of(given: Mapping[str, Any]) -> Sweep:

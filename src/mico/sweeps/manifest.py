@@ -21,10 +21,16 @@ class Limits(NamedTuple):
     max_runs: int | None
 
 
-def planned(sweep: Sweep, out: Path | None, limits: Limits) -> list[Fleet]:
-    """The fleets of a sweep: those that its folder has, and new ones for cells that are not in them."""
+def planned(sweep: Sweep, out: Path | None, limits: Limits, like: Path | None = None) -> list[Fleet]:
+    """The fleets of a sweep: those that its folder has, and new ones for cells that are not in them.
+
+    A new folder begins with the fleets of the manifest `like`, if that is of the same sweep.
+    """
     every = cells(sweep)
     kept = [] if out is None else _kept(sweep, out)
+    if not kept and like is not None:
+        before, fleets = read_manifest(like)
+        kept = fleets if before == sweep else []
     there = {member.cell for fleet in kept for member in fleet.members}
     new = [cell for cell in every if cell not in there]
     return [*kept, *plan(sweep, new, memory=limits.memory, max_runs=limits.max_runs, first=len(kept))]
@@ -56,15 +62,20 @@ def _kept(sweep: Sweep, out: Path) -> list[Fleet]:
         if others:
             raise ValueError(f"{out} is not empty and holds no sweep: {others[0]}")
         return []
-    try:
-        found = json.loads(file.read_bytes())
-        before = Sweep(**found["sweep"])
-        told_apart = arms(before)
-        kept = [_revived(fleet, before.steps, told_apart) for fleet in found["fleets"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is not the manifest of a sweep: {error!r}") from error
+    before, kept = read_manifest(file)
     _check_extends(before, sweep)
     return kept
+
+
+def read_manifest(file: Path) -> tuple[Sweep, list[Fleet]]:
+    """The sweep and its fleets."""
+    try:
+        found = json.loads(file.read_bytes())
+        sweep = Sweep(**found["sweep"])
+        told_apart = arms(sweep)
+        return sweep, [_revived(fleet, sweep.steps, told_apart) for fleet in found["fleets"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not the manifest of a sweep: {error!r}") from error
 
 
 def _revived(described: dict[str, Any], steps: int, told_apart: Sequence[str]) -> Fleet:
