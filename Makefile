@@ -16,7 +16,7 @@ help:
 demo: .venv/.installed
 	$(BIN)/mico demo
 
-test: .venv/.installed browser
+test: .venv/.with-torch browser
 	$(BIN)/python -m pytest
 
 browser:  # Debian's Chromium; where it cannot be had, the tests that need it are skipped
@@ -24,7 +24,7 @@ browser:  # Debian's Chromium; where it cannot be had, the tests that need it ar
 		echo 'installing chromium, which tests look at pages with' && $(INSTALL_BROWSER) >/dev/null 2>&1; } || \
 		echo 'chromium is missing (apt-get install chromium): tests that look at pages are skipped' >&2
 
-lint: .venv/.installed
+lint: .venv/.with-torch
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
@@ -38,4 +38,8 @@ bench: .venv/.installed
 		{ echo 'Python 3.11 or newer is needed, as in: make PYTHON=python3.12 $(MAKECMDGOALS)' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,features,cluster,atari]'
+	@touch $@
+
+.venv/.with-torch: .venv/.installed  # large, and only its tests and types need it
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[torch]'
 	@touch $@

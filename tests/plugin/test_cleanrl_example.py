@@ -1,0 +1,62 @@
+"""The one-file agent runs, and its marked lines are all that MICo adds."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+torch.set_num_threads(1)
+PATH = Path(__file__).parents[2] / "examples" / "cleanrl_dqn_mico.py"
+SOURCE = PATH.read_text()
+MARK = re.compile(r".*# MICo\n")
+SMALL = {"seed": 1, "total_timesteps": 300, "learning_starts": 100, "batch_size": 16, "target_network_frequency": 50}
+
+
+def loaded(source):
+    module = ModuleType("cleanrl_example")
+    module.__file__ = str(PATH)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    exec(compile(source, str(PATH), "exec"), module.__dict__)
+    return module
+
+
+def trained(source, folder, **options):
+    module = loaded(source)
+    return module.main(module.Args(log_dir=str(folder), **SMALL, **options)).state_dict()
+
+
+def test_without_the_marked_lines_it_is_plain_dqn(tmp_path):
+    """Which is the same, parameter for parameter, as a weight of 0."""
+    plain_source = MARK.sub("", SOURCE)
+    assert len(MARK.findall(SOURCE)) > 10
+    assert "mico" not in plain_source.split('"""', 2)[2].lower()
+    plain, alone = trained(plain_source, tmp_path), trained(SOURCE, tmp_path, alpha=0.0)
+    added, other_angle = (trained(SOURCE, tmp_path, alpha=0.3, beta=beta) for beta in (0.1, 5.0))
+    assert all(torch.equal(plain[key], alone[key]) for key in plain)
+    for one, two in ((added, plain), (added, other_angle)):
+        assert any(not torch.equal(one[key], two[key]) for key in plain)
+
+
+def test_from_the_command_line(tmp_path):
+    flags = ["--seed=2", "--total-timesteps=300", "--learning-starts=50", "--batch-size=8", f"--log-dir={tmp_path}"]
+    command = [sys.executable, str(PATH), *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    assert folder.name.startswith("CartPole-v1__cleanrl_dqn_mico__2__")
+    names = EventAccumulator(str(folder)).Reload().Tags()["scalars"]
+    assert set(names) == {"charts/episodic_return", "losses/td_loss", "losses/mico_loss", "mico/norm"}
+
+
+@pytest.mark.slow
+def test_it_learns_cartpole(tmp_path):
+    module = loaded(SOURCE)
+    module.main(module.Args(seed=1, log_dir=str(tmp_path), total_timesteps=50_000))
+    (folder,) = tmp_path.iterdir()
+    returns = [event.value for event in EventAccumulator(str(folder)).Reload().Scalars("charts/episodic_return")]
+    assert sum(returns[-20:]) / 20 > 150  # about 20 by chance
