@@ -20,7 +20,7 @@ from mico.deep.agents import AGENTS
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.presets import FAMILY_PRESETS, PRESETS
 from mico.deep.settings import describe, varied
-from mico.deep.train import Progress
+from mico.deep.train import Manner, Progress
 from trainings import FLAGS, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -374,6 +374,6 @@ def test_what_checkpoints_are_like_reaches_the_loop(tmp_path, monkeypatch):
     given = {}
     monkeypatch.setattr(command, "train", lambda *args, **options: given.update(options))
     cli.main([*LAKE, "160", "--out", str(tmp_path), "--checkpoint-seconds", "7.5", "--checkpoint-replay", "empty"])
-    assert (given["checkpoint_seconds"], given["checkpoint_replay"]) == (7.5, "empty")
+    assert given["manner"] == Manner(7.5, "empty", tensorboard=False)
     cli.main([*LAKE, "160", "--out", str(tmp_path)])
     assert (given["checkpoint_seconds"], given["checkpoint_replay"]) == (300.0, "whole")
