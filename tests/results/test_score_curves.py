@@ -87,6 +87,13 @@ def test_aggregates_leave_out_what_tables_do_and_say_so():
     assert excluded[-1] == "dqn: 2 of 20 steps are left out: not every run has a finite score there"
 
 
+def test_aggregates_have_the_runs_whose_last_returns_are_finite():
+    """The second of four returns of one run is not a number: it counts among the last four, not among the last two."""
+    frame = runs({("gym/a", 0): [1.0, 2.0, 3.0, 4.0], ("gym/a", 1): [5.0, np.nan, 7.0, 8.0]})
+    ends = {last: aggregate_curves(frame, "mean", seed=0, points=4, last=last, resamples=10)[0] for last in (2, 4)}
+    assert [frame["value"].iloc[-1] for frame in ends.values()] == [6.0, 4.0]
+
+
 def test_aggregates_are_normalised():
     frame = random_runs(envs=("atari/pong", "atari/pooyan", "atari/qbert"))
     found, excluded = aggregate_curves(frame, "mean", seed=0, points=1, normalisation="human", resamples=10)

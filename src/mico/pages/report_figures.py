@@ -61,7 +61,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
     frame = study.scaled[study.scaled["env"].isin(study.shared_envs)]
     parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
-        lines, lost = aggregate_curves(frame, name, points=_POINTS, **study.bootstrap)
+        lines, lost = aggregate_curves(frame, name, points=_POINTS, last=study.choices.last, **study.bootstrap)
         looks = {"frame_skip": study.frame_skip, "style_of": _styles(study)}
         score_plots.aggregate_lines(lines, ax, label=LABELS[name], **looks)
         parts.append(lines.assign(aggregate=name))

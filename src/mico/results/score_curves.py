@@ -33,15 +33,16 @@ def aggregate_curves(
     *,
     seed: int,
     points: int = 50,
+    last: int = 5,
     normalisation: str = "none",
     resamples: int = 1_000,
     level: float = 0.95,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """An aggregate of every arm against steps, with intervals: arm, step, value, low, high; and what is left out.
 
-    The runs are those of `tabulate`, and the steps end where the first of them does.
+    The runs are those that `tabulate` takes with the same `last`, and the steps end where the first of them does.
     """
-    scores = tabulate(frame, normalisation=normalisation)
+    scores = tabulate(frame, last=last, normalisation=normalisation)
     frame, _ = normalised(checked(frame), NORMALISATIONS[normalisation])
     cells = {(arm, env, run) for arm, table in scores.tables.items() for env in table for run in table.index}
     kept = [cell in cells for cell in zip(*(frame[name] for name in CELL))]
