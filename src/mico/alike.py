@@ -77,7 +77,10 @@ def neighbours(
     *,
     count: int,
 ) -> Neighbours:
-    """Of the observations y, those nearest to each of x by the distances given; none is a neighbour of its equal."""
+    """Of the observations y, those nearest to each of x by the distances given; none is a neighbour of its equal.
+
+    A kernel, as KSMe learns, is large between what is alike: give its negative.
+    """
     if count < 1:
         raise ValueError(f"count must be at least 1, but is {count}")
     far = np.where(_equal(x, y), np.inf, apart)

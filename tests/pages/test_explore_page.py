@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from browsers import assert_both_themes_can_be_read, chromium, needs_chromium, visits
+from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.explore import Exploration, Plane, View, explore_page
 from mico.tabular import METRICS, distance, factored_mico, optimal_value, problem
@@ -40,12 +40,6 @@ def pages(tmp_path_factory):
     for name, argv in {"rooms": ("mirrored-rooms",), "garnet": garnet, "mine": (str(folder / "mine.json"),)}.items():
         cli.main(["explore", *argv, "--out", str(folder / f"{name}.html")])
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from browsers import assert_both_themes_can_be_read, chromium, needs_chromium, visits
+from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.markup import Markup, element, table
 from mico.pages.report import Sheet, crossed
@@ -45,12 +45,6 @@ def pages(tmp_path_factory):
     cli.main(report)
     cli.main(["report", str(folder / "odd.csv"), "--title", BAD, "--out", str(folder / "odd-report")])
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture

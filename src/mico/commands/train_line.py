@@ -8,8 +8,6 @@ from typing import Any
 
 from mico.tabular import MDPS
 
-PARTS = ("agent", "metric", "env", "network", "replay", "schedule")
-
 
 def train_line(settings: Sequence[Mapping[str, Any]], *, steps: int, out: str) -> str | None:
     """`mico train` with every field written out, so that no preset matters; None where one command cannot make them.
@@ -31,7 +29,7 @@ def train_line(settings: Sequence[Mapping[str, Any]], *, steps: int, out: str) -
 
 def _flags(settings: Mapping[str, Any]) -> dict[str, str]:
     """Each flag with its value, the parts' names first."""
-    parts = {part: settings.get(part) or {} for part in PARTS}
+    parts = {part: given or {} for part, given in settings.items() if part != "seed"}
     flags = {f"--{part}": str(parts[part].get("name", "none")) for part in ("env", "agent", "metric")}
     flags["--seeds"] = str(settings["seed"])
     for part, given in parts.items():

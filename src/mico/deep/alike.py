@@ -1,23 +1,14 @@
 """What a trained run takes for alike: distances of representations by its own metric loss, and nearest neighbours."""
 
-from typing import Literal, NamedTuple
-
-import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float
 
+from mico import alike
+from mico.alike import Distance, Neighbours
 from mico.deep.metric_losses import AbstractPairLoss, KSMe, MICo, SimSR
 from mico.deep.trained import Trained
 from mico.deep.watching import Seen
-
-Distance = Literal["reduced", "learnt"]
-
-
-class Neighbours(NamedTuple):
-    """For each step the nearest of what is stored, nearest first; where there are fewer, the distance is infinite."""
-
-    index: Int[np.ndarray, "T K"]
-    distance: Float[np.ndarray, "T K"]
 
 
 def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distance: Distance) -> Neighbours:
@@ -26,28 +17,15 @@ def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distan
     By KSMe's kernel, which is large between what is alike, "learnt" takes the largest.
     """
     measured = distances(trained, seen, stored, distance)
-    kernel = distance == "learnt" and isinstance(trained.settings.metric, KSMe)
-    far = -measured if kernel else measured.copy()
-    places = {observation.tobytes(): index for index, observation in enumerate(stored.observation)}
-    for step, observation in enumerate(seen.observation):
-        if (same := places.get(observation.tobytes())) is not None:
-            far[step, same] = np.inf
-    index = np.argsort(far, axis=1, kind="stable")[:, :count]
-    missing = np.isinf(np.take_along_axis(far, index, axis=1))
-    found = np.where(missing, np.inf, np.take_along_axis(measured, index, axis=1))
-    padding = ((0, 0), (0, count - index.shape[1]))
-    return Neighbours(np.pad(index, padding), np.pad(found, padding, constant_values=np.inf))
+    sign = -1 if distance == "learnt" and isinstance(trained.settings.metric, KSMe) else 1
+    index, far = alike.neighbours(sign * measured, seen.observation, stored.observation, count=max(count, 1))
+    return Neighbours(index[:, :count], np.where(np.isinf(far), far, sign * far)[:, :count])
 
 
 def distances(trained: Trained, seen: Seen, stored: Seen, distance: Distance) -> Float[np.ndarray, "T M"]:
-    r"""What the run's metric loss, or without one MICo, makes of every pair.
-
-    "learnt" is its measure m itself. By MICo's U, which grows with the norms of both states, those of small norm are
-    the nearest to all; "reduced" is $|m(x, y) - \tfrac12(m(x, x) + m(y, y))|$, without what each has to itself: MICo's
-    $\beta\theta$, KSMe's $\tfrac12\|\phi_x - \phi_y\|^2$, and SimSR's own distance.
-    """
-    across, of_x, of_y = map(np.asarray, _measured(_metric(trained), seen.representation, stored.representation))
-    return across if distance == "learnt" else np.abs(across - (of_x[:, None] + of_y) / 2)
+    """What the run's metric loss, or without one MICo, makes of every pair: as `mico.alike.distances` says."""
+    both = seen.representation, stored.representation
+    return alike.distances(jnp.asarray, _metric(trained), *both, distance=distance)
 
 
 def distance_name(trained: Trained, distance: Distance) -> str:
@@ -63,11 +41,3 @@ def distance_name(trained: Trained, distance: Distance) -> str:
 
 def _metric(trained: Trained) -> AbstractPairLoss:
     return MICo() if trained.settings.metric is None else trained.settings.metric
-
-
-@jax.jit
-def _measured(
-    metric: AbstractPairLoss, x: Float[Array, "T D"], y: Float[Array, "M D"]
-) -> tuple[Float[Array, "T M"], Float[Array, " T"], Float[Array, " M"]]:
-    own = jax.vmap(lambda phi: metric.measure(phi, phi))
-    return metric.measures(x, y), own(x), own(y)

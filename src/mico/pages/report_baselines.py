@@ -72,7 +72,7 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
             f"normalise is baseline, but there are {len(plain)}: --normalise takes one arm's name of {known}"
         )
     arm = plain[0] if named is None else named
-    first = frame.sort_values("step").groupby(["env", "run"])["value"].first().groupby(level="env").mean()
+    first = first_returns(frame)
     scales = {}
     for env, own in finals(frame[frame["arm"] == arm], last)[0].groupby("env"):
         unit, low, _ = mean_interval(own["value"].to_numpy() - first[env], _LEVEL)
@@ -93,3 +93,8 @@ def _of_table(path: Path) -> tuple[ScaleOf, str]:
         raise ValueError(f"{path} must have a high that exceeds low, but {wrong['env'].iloc[0]} has not")
     scales = {str(row.env): Scale(float(row.low), float(row.high - row.low)) for row in table.itertuples()}
     return scales.get, f"returns on the scale of {path.name}: 0 is an environment's low, 1 its high"
+
+
+def first_returns(frame: pd.DataFrame) -> pd.Series:
+    """The mean first return of all runs in each environment."""
+    return frame.sort_values("step").groupby(["env", "run"])["value"].first().groupby(level="env").mean()

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from mico.pages.report_baselines import first_returns
 from mico.pages.report_curves import LEVEL
 from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
 from mico.pages.report_study import Study
@@ -190,8 +191,7 @@ def _random_scores(study: Study) -> dict[str, float]:
     """Of Atari games those of a random policy; elsewhere what runs score at first stands for it."""
     if study.scale == "human":
         return random_scores(study.frame["env"].unique())
-    first = study.frame.sort_values("step").groupby(["env", "run"])["value"].first()
-    return first.groupby(level="env").mean().to_dict()
+    return first_returns(study.frame).to_dict()
 
 
 def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:
