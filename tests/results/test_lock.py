@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import pytest
 
@@ -56,6 +58,18 @@ def test_children_of_a_killed_process_do_not_keep_the_folder(tmp_path):
             pass
     finally:
         os.kill(child, signal.SIGKILL)
+
+
+def test_a_folder_that_is_let_go_of_in_a_moment_is_waited_for(tmp_path):
+    process = holder(tmp_path)
+    assert process.stdout.readline() == "held\n"
+    began = time.monotonic()
+    killer = threading.Timer(0.3, process.kill)
+    killer.start()
+    with exclusive(tmp_path):
+        assert time.monotonic() - began > 0.25
+    killer.join()
+    process.wait()
 
 
 def test_the_same_process_cannot_hold_a_folder_twice_but_again(tmp_path):
