@@ -1,9 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 APT := DEBIAN_FRONTEND=noninteractive timeout 900 apt-get -qq -o DPkg::Lock::Timeout=120
-INSTALL_BROWSER := { $(APT) update; $(APT) install -y --no-install-recommends chromium fonts-dejavu-core; }
+INSTALL = { $(APT) update; $(APT) install -y --no-install-recommends $(1); } >/dev/null 2>&1
+OPENGL := libegl1 libgl1-mesa-dri libopengl0
 
-.PHONY: help demo test browser lint bench
+.PHONY: help demo test browser opengl lint bench
 .DEFAULT_GOAL := help
 
 help:
@@ -16,13 +17,20 @@ help:
 demo: .venv/.installed
 	$(BIN)/mico demo
 
-test: .venv/.with-torch browser
+test: .venv/.with-torch browser opengl
 	$(BIN)/python -m pytest
 
 browser:  # Debian's Chromium; where it cannot be had, the tests that need it are skipped
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-		echo 'installing chromium, which tests look at pages with' && $(INSTALL_BROWSER) >/dev/null 2>&1; } || \
+		echo 'installing chromium, which tests look at pages with' && \
+		$(call INSTALL,chromium fonts-dejavu-core); } || \
 		echo 'chromium is missing (apt-get install chromium): tests that look at pages are skipped' >&2
+
+opengl: .venv/.installed  # in software, Mesa's; where it cannot be had, the tests that need it are skipped
+	@$(BIN)/python -c 'from mico.physics.graphics import back_end; back_end()' 2>/dev/null || \
+		{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+		echo 'installing OpenGL, which tasks of control are drawn with' && $(call INSTALL,$(OPENGL)); } || \
+		echo 'OpenGL is missing (apt-get install $(OPENGL)): tests that draw with it are skipped' >&2
 
 lint: .venv/.with-torch
 	$(BIN)/ruff check
@@ -37,7 +45,7 @@ bench: .venv/.installed
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed, as in: make PYTHON=python3.12 $(MAKECMDGOALS)' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,features,cluster,atari]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,features,cluster,atari,control]'
 	@touch $@
 
 .venv/.with-torch: .venv/.installed  # large, and only its tests and types need it

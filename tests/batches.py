@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mico.deep.types import Batch, FirstStep, Sink, Views
+from mico.deep.types import Batch, FirstStep, Latents, Sink, Spec, Views
 
 FIELDS = {
     "pairs": ("all", "shuffled"),
@@ -17,10 +17,11 @@ FIELDS = {
     "terminals": ("bootstrap", "absorbing"),
 }
 READINGS = [dict(zip(FIELDS, values, strict=True)) for values in itertools.product(*FIELDS.values())]
+SPECS = {"discrete": Spec((1,), "float32", 3), "continuous": Spec((1,), "float32", 0, 2)}
 SIZES = (0.0, 1e-20, 1e-10, 1.0, 1e10, 1e15)
 
 
-def replayed(seed=0, size=5, width=4):
+def replayed(seed=0, size=5, width=4, spec=SPECS["discrete"]):
     keys = iter(jax.random.split(jax.random.key(seed), 12))
     rows = lambda: jax.random.normal(next(keys), (size, width))  # noqa: E731
     numbers = lambda: 2 * jax.random.normal(next(keys), (size,))  # noqa: E731
@@ -28,12 +29,13 @@ def replayed(seed=0, size=5, width=4):
     at_once = terminal & (jnp.arange(size) > 1)  # the window of the first row ended, its first step did not
     first = FirstStep(numbers(), rows(), at_once, jnp.float32(0.9))
     views = Views(rows(), rows(), rows(), first, Sink(rows()[0], rows()[0]))
-    observation, action = jnp.zeros((size, 1)), jnp.zeros(size, dtype=jnp.int32)
-    bootstrap = jnp.float32(0.9**3)
+    observation, reward, bootstrap = jnp.zeros((size, 1)), numbers(), jnp.float32(0.9**3)
+    views = views._replace(online_next=rows(), actor=Latents(rows(), rows()))
+    action = jnp.tanh(rows()[:, : spec.action_size])
+    if spec.num_actions:
+        action = jnp.arange(size, dtype=jnp.int32) % spec.num_actions
     discount = jnp.where(terminal, 0.0, bootstrap)
-    return views, Batch(
-        observation, action, numbers(), observation, terminal, discount, bootstrap, weight=jnp.ones(size)
-    )
+    return views, Batch(observation, action, reward, observation, terminal, discount, bootstrap, weight=jnp.ones(size))
 
 
 def odd_rows(size, dtype=jnp.float32, width=8):

@@ -39,6 +39,17 @@ def patience():
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.fixture(scope="session")
+def opengl():
+    """Skips a test that cannot draw."""
+    from mico.physics.graphics import back_end
+
+    try:
+        return back_end()
+    except OSError as error:
+        pytest.skip(str(error))
+
+
 @pytest.fixture(scope="module")
 def quick_compilation():
     """Programs that run a few steps are not worth the time that optimising them takes."""

@@ -1,13 +1,15 @@
 """Runs small enough to be trained whole in a test, and the loop that trains them."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mico.deep import fleet as fleets
+from mico.deep import learner
 from mico.deep.agents import AGENTS
 from mico.deep.chunks import Chunks
 from mico.deep.envs import environment
@@ -16,6 +18,8 @@ from mico.deep.networks import Network
 from mico.deep.replay import Replay
 from mico.deep.rows import added, nothing
 from mico.deep.settings import Run, Schedule
+from mico.deep.types import Batch
+from point_mass import PointMass
 
 _FRACTIONS = {"num_quantiles": 4, "num_target_quantiles": 3, "num_policy_quantiles": 5, "num_cosines": 4}
 SMALL = {
@@ -24,12 +28,18 @@ SMALL = {
     "qr-dqn": {"num_quantiles": 4},
     "iqn": _FRACTIONS,
     "m-iqn": _FRACTIONS,
+    "sac": {"target_rate": 0.2},
 }
 PRIORITISED = ("rainbow", "qr-dqn")
 NETWORK = Network("table", width=8, hidden=8)
 SCHEDULE = Schedule(
     learning_starts=40, update_period=4, target_period=40, epsilon=0.1, epsilon_decay=200, log_period=40
 )
+CONTINUOUS = {
+    "env": PointMass(),
+    "network": Network("mlp", width=8, latent=5, hidden=8),
+    "schedule": replace(SCHEDULE, target_period=None, epsilon=0.0, epsilon_decay=0),
+}
 
 
 def small_agent(name="dqn", **fields):
@@ -42,19 +52,51 @@ def lake():
     return environment("mdp/frozen-lake", max_steps=20)
 
 
-def small_run(agent="dqn", metric=None, *, seed, env=None, **parts):
+def small_run(agent="dqn", metric=None, *, seed, **parts):
+    """On the lake, or on the point mass if the agent's actions are vectors."""
     name = agent if isinstance(agent, str) else next(key for key, kind in AGENTS.items() if type(agent) is kind)
-    sampling = "prioritised" if name in PRIORITISED else "uniform"
-    run = Run(
-        small_agent(agent) if isinstance(agent, str) else agent,
-        metric,
-        lake() if env is None else env,
-        NETWORK,
-        Replay(capacity=200, batch_size=8, sampling=sampling),
-        SCHEDULE,
-        seed,
+    agent = small_agent(agent) if isinstance(agent, str) else agent
+    usual = {
+        "env": lake(),
+        "network": NETWORK,
+        "replay": Replay(capacity=200, batch_size=8, sampling="prioritised" if name in PRIORITISED else "uniform"),
+        "schedule": SCHEDULE,
+    }
+    others = CONTINUOUS if agent.actions == "continuous" else {}
+    return Run(agent, metric, **(usual | others | parts), seed=seed)
+
+
+@partial(jax.jit, static_argnums=1)
+def _fresh(run, spec):
+    return learner.fresh_params(run, spec)
+
+
+def two_networks(run):
+    """Parameters, and those of another seed for the target network."""
+    return tuple(_fresh(replace(run, seed=run.seed + more), run.env.spec) for more in (0, 1))
+
+
+def small_batch(spec, count=4):
+    """Windows of one step, the last of which is terminal."""
+    rng = np.random.default_rng(2)
+    frames = rng.normal(size=(2, count, *spec.shape)).astype(np.float32)
+    if spec.dtype == "bool":
+        frames = np.eye(*spec.shape, dtype=bool)[rng.integers(*spec.shape, size=(2, count))]
+    action = rng.uniform(-1, 1, size=(count, *spec.action_shape)).astype(np.float32)
+    if spec.num_actions:
+        action = np.arange(count, dtype=np.int32) % spec.num_actions
+    terminal = np.arange(count) == count - 1
+    found = Batch(
+        frames[0],
+        action,
+        rng.normal(size=count),
+        frames[1],
+        terminal,
+        np.where(terminal, 0.0, 0.9),
+        np.array(0.9),
+        np.ones(count),
     )
-    return replace(run, **parts)
+    return jax.tree.map(jnp.asarray, found)
 
 
 def trained(runs, steps, *, engine=Simulated, learns_from=None):
@@ -68,7 +110,7 @@ def trained(runs, steps, *, engine=Simulated, learns_from=None):
         for time in range(0, steps, length):
             state, happened = engine.play(state, time, length, time >= starts)
             tallies.append(tally(happened))
-            if (time + length) % schedule.target_period == 0:
+            if schedule.copies_at(time + length):
                 state = fleets.copy_targets(state)
     finally:
         engine.close()

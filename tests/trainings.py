@@ -17,6 +17,13 @@ SMALL = {
     "schedule.epsilon-decay": 200,
 }
 FLAGS = [text for name, value in SMALL.items() for text in (f"--{name}", str(value))]
+_PERIODS = ("schedule.target-period", "schedule.epsilon-decay")  # which an actor has no use for
+_ACTOR = {name: value for name, value in SMALL.items() if name not in _PERIODS} | {
+    "network.latent": 5,
+    "network.initialiser": "xavier",
+    "schedule.update-period": 4,
+}
+ACTOR_FLAGS = [text for name, value in _ACTOR.items() for text in (f"--{name}", str(value))]
 
 
 class Crash(BaseException):

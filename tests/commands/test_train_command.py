@@ -16,7 +16,7 @@ from mico import cli
 from mico.commands import train as command
 from mico.commands.train import Display
 from mico.commands.train_options import parse
-from mico.deep.agents import AGENTS
+from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.presets import FAMILY_PRESETS, PRESETS
 from mico.deep.settings import describe, varied
@@ -51,7 +51,7 @@ def test_the_first_example_of_the_documentation():
         assert run.metric == METRIC_LOSSES["mico"](alpha=0.01)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", VALUE_AGENTS)
 def test_presets_by_environment_and_by_name(agent):
     for env, preset in (("mdp/two-state", "table"), ("gym/CartPole-v1", "vector")):
         (run,) = runs("--env", env, "--agent", agent)
@@ -63,6 +63,13 @@ def test_presets_by_environment_and_by_name(agent):
     assert run.metric == METRIC_LOSSES["ksme"](alpha=PRESETS["atari"][agent].alpha)
     (run,) = runs("--agent", agent, "--metric", "simsr")
     assert run.metric.alpha == 0.5
+
+
+def test_presets_of_an_actor():
+    for env, preset in (("gym/Pendulum-v1", "vector"), ("control/pendulum-swingup", "control")):
+        (run,) = runs("--env", env, "--agent", "sac", "--metric", "mico")
+        assert (run.agent, run.network, run.replay, run.schedule) == PRESETS[preset]["sac"][:4]
+        assert run.metric == METRIC_LOSSES["mico"](alpha=1e-5, second="frozen")
 
 
 def test_a_problem_leaves_discount_and_policy_to_the_agent():
@@ -84,9 +91,14 @@ def another(hint, value):
         return next(choice for choice in get_args(hint) if choice != value)
     if value is None:
         return 2.5
-    if hint is int:
+    if hint in (int, int | None):
         return value * 2 if value else 8
     return value / 2 if value else 0.25
+
+
+def acting(agent):
+    """Flags of an agent and of an environment that it can act in."""
+    return "--agent", agent, "--env", "minatar/breakout" if agent in VALUE_AGENTS else "gym/Pendulum-v1"
 
 
 PARTS = [("agent", agent) for agent in AGENTS]
@@ -95,7 +107,7 @@ PARTS += [(part, "rainbow") for part in ("metric", "network", "replay", "schedul
 
 @pytest.mark.parametrize(("part", "agent"), PARTS)
 def test_every_field_is_a_flag_that_changes_it_alone(part, agent):
-    which = ("--agent", agent, "--metric", "mico")
+    which = (*acting(agent), "--metric", "mico")
     (usual,) = runs(*which)
     settings = getattr(usual, part)
     hints = get_type_hints(type(settings))
@@ -115,10 +127,10 @@ def test_every_field_is_a_flag_that_changes_it_alone(part, agent):
 def test_help_shows_the_fields_of_the_chosen_parts(agent, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit) as stop:
-        cli.main(["train", "--agent", agent, "--metric", "mico", "--env", "mdp/garnet", "--help"])
+        cli.main(["train", *acting(agent), "--metric", "mico", "--help"])
     printed = capsys.readouterr().out
     assert stop.value.code == 0
-    (run,) = runs("--agent", agent, "--metric", "mico", "--env", "mdp/two-state")
+    (run,) = runs(*acting(agent), "--metric", "mico")
     for part in ("agent", "metric", "network", "replay", "schedule"):
         assert f" {part} options " in printed
         for field in dataclasses.fields(getattr(run, part)):
@@ -126,13 +138,20 @@ def test_help_shows_the_fields_of_the_chosen_parts(agent, capsys, monkeypatch):
             assert flag in printed
             after = " ".join(printed[printed.index(flag) :].replace("│", " ").split())
             assert re.match(rf"\S+ .*?{re.escape(field.metadata['help'])} \(default: ", after)
-    for flag in ("--env.seed INT", "--env.num-states INT", "--env.observation {one-hot,image}", "--env.max-steps INT"):
-        assert flag in printed
     own = {name: {field.name for field in dataclasses.fields(kind)} for name, kind in AGENTS.items()}
     for name in set().union(*own.values()) - own[agent]:
         assert f"--agent.{name.replace('_', '-')} " not in printed
     order = [printed.index(f" {part} options ") for part in ("agent", "metric", "env", "network", "replay", "schedule")]
     assert order == sorted(order)
+
+
+def test_help_shows_the_options_of_a_problem(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit):
+        cli.main(["train", "--env", "mdp/garnet", "--help"])
+    printed = capsys.readouterr().out
+    for flag in ("--env.seed INT", "--env.num-states INT", "--env.observation {one-hot,image}", "--env.max-steps INT"):
+        assert flag in printed
 
 
 def test_lists_make_a_fleet():
@@ -186,14 +205,18 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
     ("flags", "message"),
     [
         ("--agent dqm", "agent 'dqm' is unknown: did you mean dqn, qr-dqn?"),
-        ("--metric mic", "metric 'mic' is unknown: did you mean mico?"),
+        ("--metric mic", "metric 'mic' is unknown: did you mean mico, dbc-mico?"),
         ("--preset atar", "preset 'atar' is unknown: did you mean atari, minatar, table?"),
         ("--env mdb/garnet", "env 'mdb/garnet' has no such family: did you mean mdp?"),
         ("--env mdp/fourrooms --env.goal 3", "env 'mdp/fourrooms' is no problem: did you mean four-rooms"),
         ("--env minatar/brekout", "game 'brekout' is not in MinAtar: did you mean breakout"),
         ("--env minatar", "env 'minatar' names a family alone: say which one, minatar/..."),
         ("--env gym/CartPol-v1", "did you mean CartPole-v1"),
-        ("--env gym/Pendulum-v1", "needs discrete actions"),
+        ("--env gym/Pendulum-v1", "agent 'dqn' needs discrete actions, but those of gym/Pendulum-v1 are continuous"),
+        ("--agent sac", "agent 'sac' has no preset minatar: it has vector, control"),
+        ("--agent sac --env gym/CartPole-v1", "'sac' needs continuous actions, but those of gym/CartPole-v1 are discr"),
+        ("--agent sac --env gym/Pendulum-v1 --schedule.target-period 9", "target_period of agent 'sac' must be none"),
+        ("--schedule.target-period None", "target_period of agent 'dqn' must be a number, but is None"),
         ("--agent", "--agent: expected one argument"),
         ("--agent.learning-rate", "agent.learning_rate needs a value"),
         ("--agent.learning-rate -1", "learning_rate must lie in [0, inf], but is -1.0"),
@@ -377,3 +400,11 @@ def test_what_checkpoints_are_like_reaches_the_loop(tmp_path, monkeypatch):
     assert given["manner"] == Manner(7.5, "empty", tensorboard=False)
     cli.main([*LAKE, "160", "--out", str(tmp_path)])
     assert given["manner"] == Manner(300.0, "whole", tensorboard=False)
+
+
+@pytest.mark.parametrize(("env", "slow"), [("atari/pong", True), ("minatar/breakout", False)])
+def test_pictures_on_a_cpu_are_said_to_be_slow(env, slow):
+    file = io.StringIO()
+    display = Display(runs("--env", env), Console(file=file, width=200))
+    display.update(Progress(0, 400, np.full(1, np.nan)))
+    assert ("on a CPU learning from pictures of this size is slow" in file.getvalue()) == slow

@@ -1,6 +1,7 @@
 """Contracts of every agent: to register is to be tested."""
 
 import dataclasses
+from functools import cache, partial
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import jax
@@ -8,16 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.agents import AGENTS
-from mico.deep.agents.value import Transition
+from mico.deep import learner
+from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.networks import Network
-from mico.deep.types import Views
-from small_runs import SMALL, small_agent
+from mico.deep.types import Params
+from small_runs import SMALL, small_agent, small_batch, small_run, two_networks
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
-SIZE, ACTIONS = 6, 3
-NETWORK = Network("table", width=SIZE, hidden=5)
+COUNT, SIZE, ACTIONS = 4, 6, 3
 every_agent = pytest.mark.parametrize("name", AGENTS)
+every_value_agent = pytest.mark.parametrize("name", VALUE_AGENTS)
 FIELDS = [(name, field) for name, agent in AGENTS.items() for field in dataclasses.fields(agent)]
 CHOICES = [
     (name, field, get_args(kind))
@@ -27,34 +29,128 @@ CHOICES = [
 ]
 
 
-def heads(agent, network=NETWORK):
-    online, target = jax.random.split(KEY)
-    return tuple(agent.make_head(SIZE, ACTIONS, network, key=key) for key in (online, target))
+@cache
+def situation(name):
+    """A run, its parameters, those of a target network that are others, and a batch."""
+    run = small_run(name, seed=0)
+    return run, *two_networks(run), small_batch(run.env.spec, COUNT)
 
 
-def transitions(count, seed=0):
-    """Views and transitions, the last of which is a terminal one."""
-    rng = np.random.default_rng(seed)
-    views = Views(*jnp.asarray(rng.normal(size=(3, count, SIZE)), jnp.float32))
-    discount = jnp.full(count, 0.9, jnp.float32).at[-1].set(0.0)
-    reward = jnp.asarray(rng.normal(size=count), jnp.float32)
-    return views, Transition(jnp.arange(count, dtype=jnp.int32) % ACTIONS, reward, discount)
+@cache
+def differentiated(name):
+    """What is minimised with its parts, and gradients by the parameters, those of the target, rewards and actions."""
+    run = small_run(name, seed=0)
+
+    def whole(params, target, batch, reward):
+        seen = learner.views(run, params, target, batch)
+        each, other = run.agent.losses(params, target, seen, batch._replace(reward=reward), KEY)
+        return each.mean() + other, (each, other)
+
+    return jax.jit(jax.value_and_grad(whole, argnums=(0, 1, 3), has_aux=True))
 
 
-def first(tree):
-    return jax.tree.map(lambda rows: rows[0], tree)
+def minimised(name, params, target, batch):
+    return differentiated(name)(params, target, batch, batch.reward)
 
 
 def test_every_agent_is_tested():
     assert set(SMALL) == set(AGENTS)
+    assert {name for name, agent in AGENTS.items() if agent.actions == "discrete"} == set(VALUE_AGENTS)
 
 
 @every_agent
+def test_the_losses_are_finite_and_their_gradient_reaches_what_is_online_alone(name):
+    _, params, target, batch = situation(name)
+    (_, (each, other)), (of_params, of_target, of_reward) = minimised(name, params, target, batch)
+    assert (each.shape, other.shape) == ((COUNT,), ())
+    assert np.isfinite(each).all()
+    assert np.isfinite(other)
+    for leaf in jax.tree.leaves(of_params):
+        assert np.isfinite(leaf).all()
+        assert np.abs(leaf).max() > 1e-6
+    for leaf in jax.tree.leaves((of_target, of_reward)):
+        np.testing.assert_array_equal(leaf, 0)
+
+
+@every_agent
+def test_after_a_terminal_the_next_state_does_not_matter(name):
+    _, params, target, batch = situation(name)
+    moved = batch._replace(next_observation=batch.observation)
+    (_, (before, _)), _ = minimised(name, params, target, batch)
+    (_, (after, _)), _ = minimised(name, params, target, moved)
+    assert np.abs(before[:-1] - after[:-1]).max() > 1e-4
+    assert before[-1] == pytest.approx(float(after[-1]), rel=1e-6)
+
+
+@every_value_agent
+def test_a_descent_along_the_gradient_lowers_what_is_minimised(name):
+    _, params, target, batch = situation(name)
+    (value, _), (slope, *_) = minimised(name, params, target, batch)
+    lower = jax.tree.map(lambda weight, slope: weight - 1e-3 * slope, params, slope)
+    (after, _), _ = minimised(name, lower, target, batch)
+    assert after < value
+
+
+@every_agent
+def test_heads_start_by_their_key_and_the_networks_rule(name):
+    run = small_run(name, seed=0)
+    spec, shape = run.env.spec, run.observation_shape
+    rules = run.network, dataclasses.replace(run.network, initialiser="fan-in")
+    usual, ruled = (
+        jax.jit(lambda key, rule=rule: run.agent.init(rule.sizes(shape), spec, rule, key=key)) for rule in rules
+    )
+    heads = usual(KEY), usual(KEY), usual(jax.random.key(1)), ruled(KEY)
+    for one, same, other, ruled in zip(*map(jax.tree.leaves, heads), strict=True):
+        np.testing.assert_array_equal(one, same)
+        assert one.ndim < 2 or np.abs(one - other).max() > 1e-3
+        assert one.ndim < 2 or np.abs(one - ruled).max() > 1e-3
+
+
+@every_agent
+def test_actions_are_as_announced_and_stray_with_probability_epsilon(name):
+    run, params, _, batch = situation(name)
+    agent, spec, seen = run.agent, run.env.spec, batch.observation[0]
+    often = jax.random.split(KEY, (200, 2))
+    for choose in (agent.act, agent.perform):
+        drawn = jax.jit(jax.vmap(partial(choose, params, seen), in_axes=(None, 0)))
+        steady, stray = drawn(0.0, often.at[:, 0].set(often[0, 0])), drawn(1.0, often)
+        for actions in (steady, stray):
+            assert (actions.shape, str(actions.dtype)) == ((200, *spec.action_shape), spec.action_dtype)
+        assert (steady == steady[0]).all()  # whatever the second key is
+        low, high = (0, spec.num_actions - 1) if spec.num_actions else (-1, 1)
+        assert low <= stray.min() < low + 0.05
+        assert high - 0.05 < stray.max() <= high
+        found = np.unique(np.asarray(stray), axis=0)
+        assert len(found) == (spec.num_actions or 200)
+
+
+@every_agent
+def test_what_it_makes_of_states(name):
+    run, params, _, batch = situation(name)
+    outlook = jax.jit(lambda one: run.agent.outlook(params, one, KEY))
+    found = [outlook(one) for one in batch.observation]
+    assert found[0].numbers.shape == (run.env.spec.num_actions or run.env.spec.action_size,)
+    assert np.abs(found[0].numbers - found[1].numbers).max() > 1e-3
+    assert abs(found[0].worth - found[1].worth) > 1e-3
+    look = jax.jit(lambda: run.agent.look(params, batch.observation, KEY))()
+    assert look["q"] == pytest.approx(np.mean([one.worth for one in found]), rel=1e-4)
+    assert all(number.shape == () and np.isfinite(number) for number in look.values())
+
+
+@every_agent
+def test_targets_that_the_schedule_copies_do_not_follow(name):
+    run, params, target, _ = situation(name)
+    found = run.agent.followed(target, params)
+    assert isinstance(found, Params)
+    unchanged = [np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (found, target)), strict=True)]
+    assert all(unchanged) == (run.agent.targets == "copied")
+
+
+@every_value_agent
 @pytest.mark.parametrize("hidden", [0, 5])
 def test_values_are_one_number_an_action(name, hidden):
-    agent = small_agent(name)
-    head, _ = heads(agent, Network("table", width=SIZE, hidden=hidden))
-    phi = jnp.ones(SIZE)
+    agent, network = small_agent(name), Network("table", width=SIZE, hidden=hidden)
+    head, phi = agent.make_head(SIZE, ACTIONS, network, key=KEY), jnp.ones(SIZE)
     q = agent.q_values(head, phi, KEY)
     assert q.shape == (ACTIONS,)
     assert np.isfinite(q).all()
@@ -62,62 +158,7 @@ def test_values_are_one_number_an_action(name, hidden):
     assert np.abs(q - agent.q_values(head, -phi, KEY)).max() > 1e-3
 
 
-@every_agent
-def test_heads_start_by_their_key_and_the_networks_rule(name):
-    agent = small_agent(name)
-    one, other = heads(agent)
-    leaves = [jax.tree.leaves(head) for head in (one, other, heads(agent, Network(hidden=5, initialiser="fan-in"))[0])]
-    for a, b, c in zip(*leaves, strict=True):
-        if a.ndim == 2:
-            assert np.abs(a - b).max() > 1e-3
-            assert np.abs(a - c).max() > 1e-3
-        else:
-            np.testing.assert_array_equal(a, 0)
-
-
-@every_agent
-def test_the_loss_is_a_finite_number_whose_gradient_reaches_what_is_online_alone(name):
-    agent = small_agent(name)
-    views, transition = first(transitions(4))
-
-    def loss(head, target, views, reward):
-        return agent.td_loss(head, target, views, transition._replace(reward=reward), KEY)
-
-    value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1, 2, 3)))(*heads(agent), views, transition.reward)
-    of_head, of_target, of_views, of_reward = gradients
-    assert value.shape == ()
-    assert np.isfinite(value)
-    for leaf in jax.tree.leaves(of_head):
-        assert np.isfinite(leaf).all()
-        assert np.abs(leaf).max() > 1e-6
-    assert np.abs(of_views.online).max() > 1e-4
-    for leaf in jax.tree.leaves((of_target, of_views.target, of_views.target_next, of_reward)):
-        np.testing.assert_array_equal(leaf, 0)
-
-
-@every_agent
-def test_after_a_terminal_the_next_state_does_not_matter(name):
-    agent = small_agent(name)
-    views, transition = transitions(2)
-    moved = views._replace(target_next=views.target_next + 1)
-    each = jax.jit(jax.vmap(lambda v, t: agent.td_loss(*heads(agent), v, t, KEY)))
-    before, after = each(views, transition), each(moved, transition)
-    assert abs(before[0] - after[0]) > 1e-4
-    assert before[1] == pytest.approx(float(after[1]), rel=1e-6)
-
-
-@every_agent
-def test_a_descent_along_the_gradient_lowers_the_loss(name):
-    agent = small_agent(name)
-    head, target = heads(agent)
-    views, transition = first(transitions(4))
-    loss = jax.jit(jax.value_and_grad(lambda head: agent.td_loss(head, target, views, transition, KEY)))
-    value, gradient = loss(head)
-    after, _ = loss(jax.tree.map(lambda weight, slope: weight - 1e-2 * slope, head, gradient))
-    assert after < value
-
-
-@every_agent
+@every_value_agent
 def test_a_key_for_each_sample(name):
     agent = small_agent(name)
     keys = jax.random.key_data(agent.sample_keys(KEY, 5))

@@ -19,8 +19,13 @@ INSIDE = {
     "mdp/frozen-lake": {"observation": "image"},
     "mdp/garnet": {"seed": 0, "num_states": 6},
 }
-OUTSIDE = {"gym/CartPole-v1": {}, "gym/FrozenLake-v1": {}, "atari/pong": {}}
-LASTING = ("atari/pong",)  # whose games never end so soon
+OUTSIDE = {
+    "gym/CartPole-v1": {},
+    "gym/FrozenLake-v1": {},
+    "atari/pong": {},
+    "control/pendulum-swingup": {"observation": "state"},
+}
+LASTING = ("atari/pong", "control/pendulum-swingup")  # which never end so soon
 ALL = {**INSIDE, **OUTSIDE}
 over_inside = pytest.mark.parametrize("name", INSIDE)
 over_outside = pytest.mark.parametrize("name", OUTSIDE)
@@ -44,8 +49,15 @@ def begun(name, seeds):
 def outside(name, seeds):
     """First frames, and the outcomes of actions that are the same for all seeds."""
     env, episodes = begun(name, seeds)
-    actions = np.random.default_rng(0).integers(env.spec.num_actions, size=(STEPS, 1)).repeat(len(seeds), axis=1)
-    return episodes.start(), [episodes.step(now) for now in actions]
+    return episodes.start(), [episodes.step(now) for now in drawn(env.spec).repeat(len(seeds), axis=1)]
+
+
+def drawn(spec):
+    """Actions at random, for one environment."""
+    rng = np.random.default_rng(0)
+    if spec.num_actions:
+        return rng.integers(spec.num_actions, size=(STEPS, 1))
+    return rng.uniform(-1, 1, size=(STEPS, 1, spec.action_size)).astype(np.float32)
 
 
 def test_every_family_is_tested():
@@ -144,7 +156,7 @@ def test_rewards_are_finite(name):
 @over_outside
 def test_frames_of_host_environments_are_as_announced(name):
     env, episodes = begun(name, [3, 5])
-    first, outcome = episodes.start(), episodes.step(np.zeros(2, dtype=int))
+    first, outcome = episodes.start(), episodes.step(drawn(env.spec)[0].repeat(2, axis=0))
     for frames in (first, outcome.frame, outcome.next_frame):
         assert (frames.shape, str(frames.dtype)) == ((2, *env.spec.shape), env.spec.dtype)
     assert (outcome.reward.dtype, outcome.terminal.dtype, outcome.timeout.dtype) == (np.float32, bool, bool)
@@ -180,6 +192,7 @@ def test_host_episodes_end_and_begin_anew(name):
         ("minatar/brakeout", {}, "did you mean breakout"),
         ("mdp/fourrooms", {}, "did you mean four-rooms"),
         ("gym/CartPol-v1", {}, "did you mean CartPole-v1"),
+        ("control/cheeta-run", {}, "did you mean cheetah-run"),
         ("mdp", {}, "names a family alone"),
         ("minatar/breakout", {"stick": 0.1}, "'stick'"),
         ("mdp/four-rooms", {"slid": 0.1}, "'slid'"),

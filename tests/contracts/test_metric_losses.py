@@ -10,88 +10,170 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from batches import SIZES, odd_rows, replayed
-from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.types import Views
+from batches import SIZES, SPECS, odd_rows, replayed
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss
+from mico.deep.types import Latents, Views
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 KEY = jax.random.key(4)  # a shuffle that leaves one of five in place
+PAIR_LOSSES = [name for name, loss in METRIC_LOSSES.items() if issubclass(loss, AbstractPairLoss)]
+FIELDS = [(name, field) for name, loss in METRIC_LOSSES.items() for field in dataclasses.fields(loss)]
 CHOICES = [
-    (name, field, get_args(kind))
-    for name, loss in METRIC_LOSSES.items()
-    for field, kind in get_type_hints(loss).items()
-    if get_origin(kind) is Literal
+    (name, field.name, get_args(get_type_hints(METRIC_LOSSES[name])[field.name]))
+    for name, field in FIELDS
+    if get_origin(get_type_hints(METRIC_LOSSES[name])[field.name]) is Literal
 ]
-NUMBERS = [
-    (name, field.name)
-    for name, loss in METRIC_LOSSES.items()
-    for field in dataclasses.fields(loss)
-    if field.type is float
-]
+NUMBERS = [(name, field.name) for name, field in FIELDS if field.type is float]
+WIDTHS = [(name, field.name) for name, field in FIELDS if field.type is int]
+VIEWS = {"first-step": "first_step", "sink": "sink", "online-next": "online_next", "actor": "actor"}
 every_loss = pytest.mark.parametrize("name", METRIC_LOSSES)
+every_pair_loss = pytest.mark.parametrize("name", PAIR_LOSSES)
+every_spec = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+
+
+def readings(name, *, of):
+    """The loss with every combination of values of these fields, as far as it has them."""
+    own = {field: values for loss, field, values in CHOICES if loss == name and field in of}
+    return [METRIC_LOSSES[name](**dict(zip(own, values, strict=True))) for values in itertools.product(*own.values())]
+
+
+def started(loss, spec=SPECS["discrete"], size=4):
+    return loss.init(KEY, size, spec)
 
 
 def value_and_gradient(loss, views, batch):
-    return jax.value_and_grad(lambda v: loss.loss(None, v, batch, KEY), allow_int=True)(views)
+    params = started(loss)
+    return jax.value_and_grad(lambda v: loss.loss(params, v, batch, KEY), allow_int=True)(views)
+
+
+def of_one_kind(rows):
+    """Views that are all the same."""
+    first = replayed(size=len(rows))[0].first_step._replace(target_next=rows)
+    return Views(rows, rows, rows, first_step=first, online_next=rows, actor=Latents(rows, rows))
+
+
+# Parameters of its own
 
 
 @every_loss
-def test_no_parameters_of_its_own(name):
-    assert METRIC_LOSSES[name]().init(KEY, 4) is None
+@every_spec
+def test_parameters_of_its_own_are_finite_and_follow_from_the_key(name, spec):
+    for loss in readings(name, of=("variant",)):
+        one, again, other = (jax.tree.leaves(loss.init(key, 4, spec)) for key in (KEY, KEY, jax.random.key(5)))
+        jax.tree.map(np.testing.assert_array_equal, one, again)
+        assert all(np.isfinite(leaf).all() for leaf in one)
+        assert not one or any((a != b).any() for a, b in zip(one, other, strict=True))
+        assert bool(one) == (name not in PAIR_LOSSES)
 
 
 @every_loss
-@pytest.mark.parametrize("pairs", ["all", "shuffled"])
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-def test_losses_and_gradients_are_finite_on_hard_vectors(name, pairs, dtype):
-    _, batch = replayed(size=6)
-    loss = METRIC_LOSSES[name](pairs=pairs, horizon="n-step")
-    of_rows = jax.jit(jax.value_and_grad(lambda v: loss.loss(None, Views(v, v, v), batch, KEY)))
-    for size in SIZES:
-        value, gradient = of_rows(odd_rows(size, dtype))
-        assert np.isfinite(value)
-        assert gradient.dtype == dtype
-        assert np.isfinite(np.asarray(gradient, dtype=float)).all()
+@every_spec
+def test_parameters_of_its_own_have_gradients_and_every_one_of_them_counts(name, spec):
+    views, batch = replayed(spec=spec)
+    for loss in readings(name, of=("variant",)):
+        params = started(loss, spec)
+        gradients = jax.grad(lambda p, m=loss: m.loss(p, views, batch, KEY))(params)
+        for gradient in jax.tree.leaves(gradients):
+            assert np.isfinite(gradient).all()
+            assert np.abs(gradient).max() > 1e-5
 
 
-@every_loss
-def test_gradients_reach_the_online_views_alone(name):
+@pytest.mark.parametrize(("name", "field"), WIDTHS)
+def test_each_width_changes_the_parameters_and_the_loss(name, field):
     views, batch = replayed()
-    for second, horizon in itertools.product(("target", "frozen", "online"), ("n-step", "one-step")):
-        loss = METRIC_LOSSES[name](second=second, horizon=horizon, terminals="absorbing")
+    few, many = (METRIC_LOSSES[name](**{field: width}) for width in (8, 16))
+    small, large = (sum(leaf.size for leaf in jax.tree.leaves(started(loss))) for loss in (few, many))
+    assert 1.8 * small < large < 2.2 * small
+    assert abs(few.loss(started(few), views, batch, KEY) - many.loss(started(many), views, batch, KEY)) > 1e-4
+
+
+@pytest.mark.parametrize(("name", "field"), WIDTHS)
+@pytest.mark.usefixtures("unchecked")
+def test_a_bad_width_is_refused(name, field):
+    for value in (0, 2.5, True):
+        with pytest.raises(ValueError, match=rf"{field}.*{value}"):
+            METRIC_LOSSES[name](**{field: value})
+
+
+# Numbers and gradients
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+def test_losses_and_gradients_are_finite_on_hard_vectors(name, dtype):
+    _, batch = replayed(size=6)
+    for loss in readings(name, of=("pairs", "variant")):
+        params = started(loss, size=8)
+        of_rows = lambda p, v, m=loss: m.loss(p, of_one_kind(v), batch, KEY)  # noqa: E731
+        ours = jax.value_and_grad(of_rows, argnums=(0, 1))
+        for size in SIZES if name in PAIR_LOSSES else [size for size in SIZES if size < 1e11]:  # models square
+            value, (own, gradient) = ours(params, odd_rows(size, dtype))
+            assert np.isfinite(value)
+            assert gradient.dtype == dtype
+            assert np.isfinite(np.asarray(gradient, dtype=float)).all()
+            assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(own))
+
+
+@every_loss
+def test_gradients_reach_no_target_and_no_next_state(name):
+    views, batch = replayed()
+    for loss in readings(name, of=("second", "horizon", "terminals", "variant")):
         _, gradient = value_and_gradient(loss, views, batch)
         assert np.abs(gradient.online).max() > 1e-3
-        assert np.abs(gradient.sink.online).max() > 1e-3
-        first = gradient.first_step
-        for frozen in (gradient.target, gradient.target_next, gradient.sink.target, first.target_next, first.reward):
-            np.testing.assert_array_equal(frozen, 0)
-
-
-@every_loss
-def test_the_order_of_the_batch_does_not_matter_to_all_pairs(name):
-    views, batch = replayed()
-    order = jnp.asarray([3, 0, 4, 1, 2])
-    rows = lambda tree: jax.tree.map(lambda x: x[order] if x.shape[:1] == (5,) else x, tree)  # noqa: E731
-    for horizon in ("n-step", "one-step"):
-        loss = METRIC_LOSSES[name](horizon=horizon, terminals="absorbing")
-        moved = loss.loss(None, rows(views), rows(batch), KEY)
-        np.testing.assert_allclose(moved, loss.loss(None, views, batch, KEY), rtol=1e-5)
+        assert ("sink" in loss.needs) == (np.abs(gradient.sink.online).max() > 1e-3)
+        assert ("actor" in loss.needs) == (np.abs(gradient.actor.online).max() > 1e-3)
+        frozen = gradient.target, gradient.target_next, gradient.first_step.target_next, gradient.sink.target
+        for rows in (*frozen, gradient.online_next, gradient.actor.target_next):
+            np.testing.assert_array_equal(rows, 0)
 
 
 @every_loss
 def test_a_fleet_of_settings_and_batches_is_its_single_runs(name):
     alone = [METRIC_LOSSES[name](**{field: x for loss, field in NUMBERS if loss == name}) for x in (0.1, 0.7)]
-    batches = [replayed(seed) for seed in (1, 2)]
+    batches = [(started(loss), *replayed(seed)) for loss, seed in zip(alone, (1, 2), strict=True)]
     stack = lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves])  # noqa: E731
-    run = lambda loss, views, batch: loss.alpha * loss.loss(None, views, batch, KEY)  # noqa: E731
+    run = lambda loss, *given: loss.shares[1] * loss.loss(*given, KEY)  # noqa: E731
     together = eqx.filter_jit(eqx.filter_vmap(run))(*jax.tree.map(stack, *((m, *b) for m, b in zip(alone, batches))))
     expected = [run(loss, *batch) for loss, batch in zip(alone, batches, strict=True)]
     np.testing.assert_allclose(together, expected, rtol=1e-5)
 
 
+@every_loss
+def test_what_is_learnt_of_pairs_is_symmetric_and_that_of_single_pairs(name):
+    x, y = jax.random.normal(KEY, (2, 5, 7))
+    for loss in readings(name, of=("variant",)):
+        found = loss.measures(x, y[:3])
+        assert found.shape == (5, 3)
+        np.testing.assert_allclose(found, [[loss.measure(a, b) for b in y[:3]] for a in x], rtol=1e-5)
+        np.testing.assert_allclose(found, loss.measures(y[:3], x).T, rtol=1e-5)
+
+
+@every_loss
+def test_what_a_loss_needs_is_what_it_looks_at(name):
+    views, batch = replayed()
+    bare = views._replace(**dict.fromkeys(VIEWS.values()))
+    for loss in readings(name, of=("horizon", "terminals", "variant")):
+        given = bare._replace(**{VIEWS[need]: getattr(views, VIEWS[need]) for need in loss.needs})
+        assert np.isfinite(loss.loss(started(loss), given, batch, KEY))
+        for need in loss.needs:
+            with pytest.raises(ValueError, match=VIEWS[need]):
+                loss.loss(started(loss), given._replace(**{VIEWS[need]: None}), batch, KEY)
+
+
+# Fields
+
+
+def test_every_field_is_a_choice_a_number_or_a_width():
+    known = {(name, field) for name, field, _ in CHOICES} | {*NUMBERS} | {*WIDTHS}
+    assert known == {(name, field.name) for name, field in FIELDS}
+
+
 @pytest.mark.parametrize(("name", "field"), [pair for pair in NUMBERS if pair[1] != "alpha"])
 def test_each_number_changes_the_loss(name, field):
     views, batch = replayed()
-    low, high = (METRIC_LOSSES[name](**{field: x}).loss(None, views, batch, KEY) for x in (0.1, 0.7))
+    both = [METRIC_LOSSES[name](**{field: x}) for x in (0.1, 0.7)]
+    low, high = (loss.loss(started(loss), views, batch, KEY) for loss in both)
     assert abs(low - high) > 1e-4
 
 
@@ -117,29 +199,29 @@ def test_an_unknown_choice_is_refused(name, field, values):
 
 
 @pytest.mark.parametrize(("name", "field"), NUMBERS)
-@pytest.mark.parametrize("value", [-0.1, float("nan")])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf")])
 def test_a_bad_number_is_refused(name, field, value):
     with pytest.raises(ValueError, match=rf"{field}.*{value}"):
         METRIC_LOSSES[name](**{field: value})
 
 
-@every_loss
+# Of the losses over pairs of a batch
+
+
+@every_pair_loss
+def test_the_order_of_the_batch_does_not_matter_to_all_pairs(name):
+    views, batch = replayed()
+    order = jnp.asarray([3, 0, 4, 1, 2])
+    rows = lambda tree: jax.tree.map(lambda x: x[order] if x.shape[:1] == (5,) else x, tree)  # noqa: E731
+    for horizon in ("n-step", "one-step"):
+        loss = METRIC_LOSSES[name](horizon=horizon, terminals="absorbing")
+        moved = loss.loss(None, rows(views), rows(batch), KEY)
+        np.testing.assert_allclose(moved, loss.loss(None, views, batch, KEY), rtol=1e-5)
+
+
+@every_pair_loss
 def test_alpha_is_a_share(name):
     with pytest.raises(ValueError, match=r"alpha.*1\.1"):
         METRIC_LOSSES[name](alpha=1.1)
-    for end in (0.0, 1.0):
-        assert METRIC_LOSSES[name](alpha=end).alpha == end
-
-
-@every_loss
-def test_what_a_loss_needs_is_what_it_looks_at(name):
-    views, batch = replayed()
-    extra = {"first-step": ("first_step", views.first_step), "sink": ("sink", views.sink)}
-    bare = views._replace(first_step=None, sink=None)
-    for horizon, terminals in itertools.product(("n-step", "one-step"), ("bootstrap", "absorbing")):
-        loss = METRIC_LOSSES[name](horizon=horizon, terminals=terminals)
-        given = bare._replace(**dict(extra[need] for need in loss.needs))
-        assert np.isfinite(loss.loss(None, given, batch, KEY))
-        for need in loss.needs:
-            with pytest.raises(ValueError, match=extra[need][0]):
-                loss.loss(None, given._replace(**{extra[need][0]: None}), batch, KEY)
+    for alpha in (0.0, 0.25, 1.0):
+        assert METRIC_LOSSES[name](alpha=alpha).shares == (1 - alpha, alpha)

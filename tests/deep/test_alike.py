@@ -7,13 +7,22 @@ import pytest
 
 from mico.deep import Trained, learner
 from mico.deep.alike import distance_name, distances, neighbours
-from mico.deep.metric_losses import AbstractPairLoss, KSMe, MICo, SimSR
+from mico.deep.metric_losses import DBC, AbstractPairLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
 from mico.deep.watching import distinct, play
 from small_runs import small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-METRICS = {"mico": MICo(beta=0.7), "ksme": KSMe(), "simsr": SimSR(), "none": None}
+METRICS = {
+    "mico": MICo(beta=0.7),
+    "ksme": KSMe(),
+    "simsr": SimSR(),
+    "none": None,
+    "dbc": DBC(hidden=4),
+    "dbc-original": DBC("original", hidden=4),
+    "dbc-det": DBCDet(hidden=4),
+    "dbc-mico": DBCMICo(hidden=4, beta=0.7),
+}
 
 
 class Other(AbstractPairLoss):
@@ -61,11 +70,14 @@ def test_neighbours_are_those_of_a_plain_loop(name, distance):
 
 
 def test_reduced_distances_are_angles_and_squares():
-    """β·θ of MICo, half the squared distance of KSMe, and SimSR's own."""
+    """β·θ of MICo, half the squared distance of KSMe, and what SimSR and DBC learn themselves."""
     for name, expected in (
         ("mico", lambda x, y: 0.7 * np.arccos(np.clip(x @ y / np.linalg.norm(x) / np.linalg.norm(y), -1, 1))),
         ("ksme", lambda x, y: ((x - y) ** 2).sum() / 2),
         ("simsr", lambda x, y: 1 - x @ y / np.linalg.norm(x) / np.linalg.norm(y)),
+        ("dbc", lambda x, y: np.abs(x - y).sum()),
+        ("dbc-det", lambda x, y: np.abs(x - y).sum()),
+        ("dbc-mico", lambda x, y: 0.7 * np.arccos(np.clip(x @ y / np.linalg.norm(x) / np.linalg.norm(y), -1, 1))),
     ):
         run = with_metric(name)
         seen, stored = episodes(run)
@@ -96,6 +108,11 @@ def test_fewer_than_asked_for_leave_gaps():
         ("ksme", "reduced", "KSMe's ½‖φ − φ'‖²"),
         ("ksme", "learnt", "KSMe's kernel, largest first"),
         ("simsr", "learnt", "SimSR's 1 − cos"),
+        ("dbc", "reduced", "DBC's ‖φ − φ'‖₁"),
+        ("dbc-original", "learnt", "DBC's mean Huber of φ − φ'"),
+        ("dbc-det", "learnt", "DBC-Det's ‖φ − φ'‖₁"),
+        ("dbc-mico", "reduced", "DBC+MICo's reduced distance βθ, β = 0.7"),
+        ("dbc-mico", "learnt", "DBC+MICo's U, β = 0.7"),
         ("other", "reduced", "Other's reduced distance"),
     ],
 )

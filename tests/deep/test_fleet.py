@@ -38,7 +38,7 @@ def check_fleet(one, other, base, steps):
             assert_close(of_run(together, 0), of_run(trained([base], steps, learns_from=0)[0], 0))
 
 
-QUICK = [("dqn", "base"), ("rainbow", "base"), ("iqn", "no base")]
+QUICK = [("dqn", "base"), ("rainbow", "base"), ("iqn", "no base"), ("sac", "no base")]
 SLOW = [pytest.param(name, "base", marks=pytest.mark.slow) for name in AGENTS if (name, "base") not in QUICK]
 
 

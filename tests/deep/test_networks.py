@@ -7,22 +7,28 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.networks import ENCODERS, Conv, Dense, Head, Network
+from mico.deep.layers import Conv, Dense, Perceptron, Projection
+from mico.deep.networks import ENCODERS, Head, Network, Sizes
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
-# kernel, stride, padding, input: Nature's three layers, MinAtar's, and odd ones
+# kernel, stride, padding, input: Nature's three layers, MinAtar's, the first for control, and odd ones
 LAYERS = [
     (8, 4, "same", (84, 84, 4)),
     (4, 2, "same", (21, 21, 32)),
     (3, 1, "same", (11, 11, 64)),
     (3, 1, "valid", (10, 10, 7)),
+    (3, 2, "same", (84, 84, 9)),
     (4, 2, "same", (13, 9, 2)),
     (6, 3, "valid", (17, 20, 1)),
     (2, 2, "same", (5, 7, 3)),
     (3, 3, "valid", (11, 8, 2)),
     (1, 1, "same", (4, 3, 5)),
     (5, 1, "same", (2, 3, 2)),
+    (3, 2, "valid", (8, 11, 2)),
+    (5, 3, "same", (13, 7, 3)),
+    (4, 3, "valid", (12, 14, 1)),
+    (2, 3, "same", (10, 7, 2)),
 ]
 RNG = np.random.default_rng(0)
 PIXELS = {
@@ -33,9 +39,10 @@ PIXELS = {
 
 
 def kernel(weight, conv, inputs):
-    """Rows of a weight as a kernel [height, width, inputs, outputs]."""
-    shifts = conv.kernel // conv.stride
-    split = weight.reshape(-1, shifts, shifts, conv.stride, conv.stride, inputs)
+    """Rows of a weight as a kernel [height, width, inputs, outputs]; whole strides of pixels come together."""
+    block = conv.stride if conv.kernel % conv.stride == 0 else 1
+    shifts = conv.kernel // block
+    split = weight.reshape(-1, shifts, shifts, block, block, inputs)
     return split.transpose(1, 3, 2, 4, 5, 0).reshape(conv.kernel, conv.kernel, inputs, -1)
 
 
@@ -90,24 +97,28 @@ def test_bytes_are_fractions_of_255_and_bits_are_0_and_1(layer, dtype):
         check_convolution(layer, dtype)
 
 
-def test_a_stride_that_does_not_divide_the_kernel_is_refused():
-    with pytest.raises(ValueError, match="kernel must be a multiple of stride 2, but is 3"):
-        Conv((4, 8), 3, 2, "same", "xavier", key=KEY)
-
-
 @pytest.mark.parametrize(
-    ("network", "shape", "size"),
+    ("network", "shape", "features", "phi"),
     [
-        (Network("nature"), (84, 84, 4), 7744),
-        *[(Network("minatar"), (10, 10, channels), 1024) for channels in (4, 6, 7, 10)],
-        (Network("mlp", width=20), (3, 2), 20),
-        (Network("table", width=5), (9,), 5),
+        (Network("nature"), (84, 84, 4), 7744, 7744),
+        *[(Network("minatar"), (10, 10, channels), 1024, 1024) for channels in (4, 6, 7, 10)],
+        (Network("control", latent=50), (84, 84, 9), 42 * 42 * 32, 50),
+        (Network("control", width=30, latent=50), (6,), 30, 50),
+        (Network("control", width=30), (6,), 30, 30),
+        (Network("mlp", width=20), (3, 2), 20, 20),
+        (Network("mlp", width=20, latent=7), (3, 2), 20, 7),
+        (Network("table", width=5), (9,), 5, 5),
     ],
 )
-def test_sizes(network, shape, size):
-    assert network.size(shape) == size
-    phi = jax.eval_shape(lambda key: network.make(shape, key=key)(jnp.ones(shape, bool)), KEY)
-    assert (phi.shape, phi.dtype) == ((size,), jnp.float32)
+def test_sizes(network, shape, features, phi):
+    assert network.sizes(shape) == Sizes(features, phi)
+
+    def encoded(key):
+        encoder, x = network.make(shape, key=key), jnp.ones(shape, bool)
+        return encoder.features(x), encoder(x)
+
+    found = jax.eval_shape(encoded, KEY)
+    assert [(one.shape, one.dtype) for one in found] == [((features,), jnp.float32), ((phi,), jnp.float32)]
 
 
 def rectified(encoder, x):
@@ -116,7 +127,9 @@ def rectified(encoder, x):
     return x.reshape(-1)
 
 
-@pytest.mark.parametrize(("name", "shape"), [("nature", (84, 84, 4)), ("minatar", (10, 10, 6))])
+@pytest.mark.parametrize(
+    ("name", "shape"), [("nature", (84, 84, 4)), ("minatar", (10, 10, 6)), ("control", (21, 21, 3))]
+)
 def test_image_encoders_are_convolutions_with_rectifiers(name, shape):
     encoder, x = Network(name).make(shape, key=KEY), PIXELS["uint8"](shape)
     found, expected = jax.jit(lambda encoder, x: (encoder(x), rectified(encoder, x)))(encoder, x)
@@ -156,6 +169,73 @@ def test_weights_start_uniformly_within_their_bounds_and_biases_at_0(initialiser
         assert abs(weight.mean()) < deviations * high / np.sqrt(3)
         assert abs((weight**2).mean() - high**2 / 3) < deviations * high**2 * np.sqrt(4 / 45)
         np.testing.assert_array_equal(layer.bias, 0)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(5, 3), (3, 5), (4, 4), (1, 3), (60, 50)])
+def test_orthogonal_weights_are_of_length_1_at_right_angles(inputs, outputs):
+    dense = Dense(inputs, outputs, "orthogonal", key=KEY)
+    assert dense.weight.shape == (outputs, inputs)
+    weight = np.asarray(dense.weight, dtype=float)
+    products = weight @ weight.T if outputs <= inputs else weight.T @ weight
+    np.testing.assert_allclose(products, np.eye(min(inputs, outputs)), atol=1e-5)
+    np.testing.assert_array_equal(dense.bias, 0)
+
+
+@pytest.mark.parametrize(("size", "stride"), [(3, 2), (4, 2)])
+def test_filters_of_a_convolution_can_start_orthogonal(size, stride):
+    """Each filter as one vector, whichever way it is laid out."""
+    weight = np.asarray(Conv((4, 6), size, stride, "same", "orthogonal", key=KEY).weight, dtype=float)
+    np.testing.assert_allclose(weight @ weight.T, np.eye(6), atol=1e-5)
+
+
+def test_any_orthogonal_matrix_may_come():
+    """Every number has mean 0 and mean square ¼; turns and mirrors come alike often."""
+    count = 4_000
+    found = jax.jit(jax.vmap(lambda key: Dense(4, 4, "orthogonal", key=key).weight))(jax.random.split(KEY, count))
+    found = np.asarray(found, dtype=float)
+    assert np.abs(found.mean(axis=0)).max() < 4.5 * 0.5 / np.sqrt(count)
+    # The square of a number of a random direction in four dimensions is Beta(½, 3/2): its variance is 1/16.
+    assert np.abs((found**2).mean(axis=0) - 0.25).max() < 4.5 * 0.25 / np.sqrt(count)
+    assert abs((np.linalg.det(found) > 0).mean() - 0.5) < 4.5 * 0.5 / np.sqrt(count)
+
+
+@pytest.mark.parametrize("squash", ["tanh", "none"])
+def test_projections_against_numpy(squash):
+    leaves, structure = jax.tree.flatten(Projection(6, 4, squash, "xavier", key=KEY))
+    projection = jax.tree.unflatten(structure, [jnp.asarray(RNG.normal(size=leaf.shape)) for leaf in leaves])
+    x = RNG.normal(size=6)
+    dense = np.asarray(projection.dense.weight) @ x + np.asarray(projection.dense.bias)
+    normed = (dense - dense.mean()) / np.sqrt(dense.var() + 1e-5)
+    expected = normed * np.asarray(projection.norm.weight) + np.asarray(projection.norm.bias)
+    expected = np.tanh(expected) if squash == "tanh" else expected
+    np.testing.assert_allclose(projection(jnp.asarray(x)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("squash", ["tanh", "none"])
+def test_a_latent_projects_what_the_layers_make(squash):
+    network = Network("mlp", width=6, latent=4, squash=squash, initialiser="orthogonal")
+    encoder, x = network.make((3,), key=KEY), PIXELS["float32"]((3,))
+    assert (encoder.projection.squash, encoder.projection.dense.weight.shape) == (squash, (4, 6))
+    np.testing.assert_array_equal(encoder(x), encoder.projected(encoder.features(x)))
+    np.testing.assert_array_equal(encoder(x), encoder.projection(encoder.features(x)))
+    one, two = (np.asarray(layer.weight) for layer in encoder.layers)
+    np.testing.assert_allclose(encoder.features(x), np.maximum(two @ np.maximum(one @ x, 0), 0), rtol=1e-5, atol=1e-6)
+    plain = Network("mlp", width=6).make((3,), key=KEY)
+    assert plain.projection is None
+    np.testing.assert_array_equal(plain(x), plain.features(x))
+
+
+@pytest.mark.parametrize("hidden", [(), (7,), (7, 3)])
+def test_perceptrons_against_numpy(hidden):
+    leaves, structure = jax.tree.flatten(Perceptron((5, *hidden, 2), "xavier", key=KEY))
+    net = jax.tree.unflatten(structure, [jnp.asarray(RNG.normal(size=leaf.shape), jnp.float32) for leaf in leaves])
+    assert len(net.layers) == len(hidden) + 1
+    x = RNG.normal(size=(3, 5)).astype(np.float32)
+    expected = x
+    for index, layer in enumerate(net.layers):
+        expected = expected @ np.asarray(layer.weight).T + np.asarray(layer.bias)
+        expected = np.maximum(expected, 0) if index < len(hidden) else expected
+    np.testing.assert_allclose(net(jnp.asarray(x)), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_layers_start_apart():
@@ -249,6 +329,8 @@ def test_images_of_other_shapes_are_refused(name, shape):
         ("width", 2.5),
         ("hidden", -1),
         ("hidden", True),
+        ("latent", -1),
+        ("squash", "relu"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -1,5 +1,6 @@
 """What can be chosen of a run by name, and values that fields can have."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -7,6 +8,7 @@ import pytest
 
 from mico.commands.train_options import parse
 from mico.deep.options import Choice, Option
+from mico.deep.presets import PRESETS
 
 
 @pytest.mark.parametrize(
@@ -16,6 +18,8 @@ from mico.deep.options import Choice, Option
         (float | None, 2, 2.0),
         (float | None, None, None),
         (int, 3, 3),
+        (int | None, None, None),
+        (int | None, 40, 40),
         (int | Literal["original"], 5, 5),
         (int | Literal["original"], "original", "original"),
         (Literal["a", "b"], "b", "b"),
@@ -59,3 +63,22 @@ def test_what_a_problem_needs_is_asked_for():
     with pytest.raises(ValueError, match="missing a required argument: 'seed'"):
         Choice("mdp/garnet", "dqn", "none", None).run({}, 0)
     assert Choice("mdp/garnet", "dqn", "none", None).run({"env.seed": 2}, 0).env.settings()["seed"] == 2
+
+
+def test_a_preset_that_an_agent_does_not_have_is_refused_with_those_it_has():
+    for env, preset in (("mdp/two-state", None), ("gym/Pendulum-v1", "minatar")):
+        missing = preset or "table"
+        with pytest.raises(ValueError, match=f"^agent 'sac' has no preset {missing}: it has vector, control$"):
+            Choice(env, "sac", "none", preset).check()
+    with pytest.raises(ValueError, match=r"^agent 'dqn' has no preset control: it has minatar, atari, vector, table$"):
+        Choice("control/cheetah-run", "dqn", "none", None).check()
+    Choice("control/cheetah-run", "sac", "none", None).check()
+
+
+def test_options_of_an_actor_make_its_run():
+    fields = {"agent.target_rate": 0.5, "agent.next_action": "mean", "network.latent": 7, "env.max_steps": 50}
+    run = Choice("gym/Pendulum-v1", "sac", "mico", None).run(fields, 3)
+    preset = PRESETS["vector"]["sac"]
+    assert run.agent == replace(preset.agent, target_rate=0.5, next_action="mean")
+    assert (run.network, run.replay) == (replace(preset.network, latent=7), preset.replay)
+    assert (run.schedule.target_period, run.env.max_steps, run.metric.alpha) == (None, 50, 1e-5)

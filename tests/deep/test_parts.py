@@ -58,6 +58,7 @@ def test_turns_are_taken_one_after_the_other():
 
 def test_there_are_two_where_each_keeps_all_threads_busy():
     threads = ATARI.threads
+    assert ATARI.takes_turns_from == 2 * threads
     assert usual_sizes(runs(2 * threads)) == [threads, threads]
     assert usual_sizes(runs(2 * threads + 1)) == [threads + 1, threads]
     assert usual_sizes(runs(2 * threads - 1)) == [2 * threads - 1]

@@ -25,16 +25,22 @@ from mico.deep.settings import run_names
 from mico.deep.train import Manner, train
 from mico.results.log import read_log, read_runs
 from small_runs import small_run
-from trainings import FLAGS, Crash, crashing, ended, left, mico, reference
+from trainings import ACTOR_FLAGS, FLAGS, Crash, crashing, ended, left, mico, reference
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
-HOSTED = {"hosted": environment("gym/CartPole-v1"), "atari": environment("atari/breakout", max_steps=25)}
+HOSTED = {
+    "hosted": environment("gym/CartPole-v1"),
+    "atari": environment("atari/breakout", max_steps=25),
+    "pendulum": environment("gym/Pendulum-v1", max_steps=25),
+}
 AGENTS = ["dqn", "rainbow", "iqn", *HOSTED]
 
 
 def fleet(name):
-    """Two runs of an agent; or of DQN on an environment outside JAX."""
+    """Two runs of an agent; or of DQN, or SAC, on an environment outside JAX."""
+    if name == "pendulum":
+        return [small_run("sac", MICo(alpha=0.25), env=HOSTED[name], seed=seed) for seed in (0, 1)]
     if name in HOSTED:
         parts = {"env": HOSTED[name], "network": Network("mlp", width=8, hidden=8)}
         runs = [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (0, 1)]
@@ -277,12 +283,14 @@ KILLED = {
     "iqn": "--env mdp/frozen-lake --agent iqn --metric mico --agent.num-target-quantiles 8",
     "hosted": "--env gym/CartPole-v1 --agent dqn --metric mico",
     "atari": "--env atari/breakout --env.max-steps 50 --network.encoder mlp --agent dqn --metric mico",
+    "pendulum": "--env gym/Pendulum-v1 --agent sac --metric mico",
 }
-STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 8_000, "hosted": 2_400, "atari": 2_400}
+STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 8_000, "hosted": 2_400, "atari": 2_400, "pendulum": 2_400}
 
 
 def command(name, out, *more):
-    return ["train", *KILLED[name].split(), *FLAGS, "--seeds", 0, 1, "--steps", STEPS[name], "--out", out, *more]
+    flags = ACTOR_FLAGS if name == "pendulum" else FLAGS
+    return ["train", *KILLED[name].split(), *flags, "--seeds", 0, 1, "--steps", STEPS[name], "--out", out, *more]
 
 
 def undisturbed(name, out, cache, **how):
@@ -334,9 +342,9 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     assert left(out) == whole
 
 
-@pytest.mark.parametrize("name", ["rainbow", "hosted"])
+@pytest.mark.parametrize("name", ["rainbow", "hosted", "pendulum"])
 def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
-    """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX."""
+    """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX, by vectors too."""
     cache, out, less = tmp_path / "cache", tmp_path / "killed", ("--steps", 800)
     cli.main([*map(str, (*command(name, tmp_path / "whole"), *less))])
     process = mico(*command(name, out, *less, "--checkpoint-seconds", 0), cache=cache)

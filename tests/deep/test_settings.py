@@ -13,12 +13,13 @@ import pytest
 from mico.deep.agents import AGENTS, DQN
 from mico.deep.envs import ENVS, MinAtar, Tabular, environment
 from mico.deep.fields import check_range, flat
-from mico.deep.metric_losses import METRIC_LOSSES, MICo
+from mico.deep.metric_losses import DBC, METRIC_LOSSES, AbstractPairLoss, MICo
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
 from mico.deep.settings import Run, Schedule, describe, revive, run_names, varied
 from mico.tabular import MDP
-from small_runs import small_agent, small_run
+from point_mass import PointMass
+from small_runs import SCHEDULE, lake, small_agent, small_run
 
 ENVIRONMENTS = {
     "minatar/breakout": {"sticky": 0.25, "actions": "all", "max_steps": 500},
@@ -26,6 +27,8 @@ ENVIRONMENTS = {
     "mdp/four-rooms": {"discount": 0.9, "slip": 0.2, "max_steps": 30, "start": 3, "observation": "image"},
     "mdp/garnet": {"seed": 4, "num_states": 6},
     "gym/CartPole-v1": {"max_steps": 30},
+    "gym/Pendulum-v1": {"max_steps": 30},
+    "control/cheetah-run": {"observation": "state", "action_repeat": 2, "size": 32, "camera": 1, "max_steps": 9},
     "atari/pong": {"sticky": 0.1, "frame_skip": 2, "actions": "all", "max_steps": 30},
 }
 OTHER = {
@@ -36,8 +39,11 @@ OTHER = {
         "horizon": 2,
         "learning_rate": 0.1,
     },
-    "metric": {"alpha": 0.3, "pairs": "shuffled", "self_pairs": "exclude", "second": "frozen", "error": "squared"},
+    "sac": {"target_rate": 0.5, "reward_scale": 2.0, "entropy": 1.5, "next_action": "mean", "critics_read": "actor"},
+    "pairs": {"alpha": 0.3, "pairs": "shuffled", "self_pairs": "exclude", "second": "frozen", "error": "squared"},
+    "models": {"weight": 0.3, "hidden": 7},
 }
+USUAL = {part: {} for part in OTHER}
 
 
 def told(run):
@@ -59,16 +65,25 @@ def test_every_family_is_tested():
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_runs_come_back_from_json(name):
     env = environment(name, **ENVIRONMENTS[name])
-    network = Network("mlp", width=3, hidden=0, initialiser="fan-in", precision="bfloat16")
+    network = Network("mlp", width=3, latent=2, squash="none", hidden=0, initialiser="orthogonal", precision="bfloat16")
     replay = Replay(capacity=99, batch_size=3, stack=2, sampling="prioritised", next="reset-frame")
+    actions = "discrete" if env.spec.num_actions else "continuous"
+    agents = [agent for agent, kind in AGENTS.items() if kind.actions == actions]
     schedule = Schedule(
-        learning_starts=30, update_period=3, target_period=9, epsilon=0.2, epsilon_decay=7, log_period=6
+        learning_starts=30,
+        update_period=3,
+        target_period=9 if actions == "discrete" else None,
+        epsilon=0.2,
+        epsilon_decay=7,
+        log_period=6,
     )
-    for agent, metric in itertools.product(AGENTS, (None, *METRIC_LOSSES)):
-        for fields in ({"agent": {}, "metric": {}}, OTHER):
-            loss = None if metric is None else METRIC_LOSSES[metric](**fields["metric"])
-            run = Run(AGENTS[agent](**fields["agent"]), loss, env, network, replay, schedule, 2**31 - 1)
-            assert_same(told(run), run)
+    for agent, metric, fields in itertools.product(agents, (None, *METRIC_LOSSES), (USUAL, OTHER)):
+        kind = None if metric is None else METRIC_LOSSES[metric]
+        of_kind = "pairs" if kind is not None and issubclass(kind, AbstractPairLoss) else "models"
+        loss = None if kind is None else kind(**fields[of_kind])
+        own = fields["agent"] | (fields["sac"] if agent == "sac" else {})
+        run = Run(AGENTS[agent](**own), loss, env, network, replay, schedule, 2**31 - 1)
+        assert_same(told(run), run)
 
 
 def test_what_is_described_is_every_field():
@@ -158,6 +173,42 @@ def test_learning_starts_once_a_batch_of_windows_is_there():
                 small_run(**parts)
 
 
+@pytest.mark.parametrize(
+    ("agent", "parts", "message"),
+    [
+        (
+            "dqn",
+            {"env": PointMass()},
+            "agent 'dqn' needs discrete actions, but those of test/point-mass are continuous",
+        ),
+        ("sac", {"env": lake()}, "agent 'sac' needs continuous actions, but those of mdp/frozen-lake are discrete"),
+        (
+            "sac",
+            {"schedule": SCHEDULE},
+            "target_period of agent 'sac' must be none: its target follows with every update, but is 40",
+        ),
+        (
+            "rainbow",
+            {"schedule": dataclasses.replace(SCHEDULE, target_period=None)},
+            "target_period of agent 'rainbow' must be a number, but is None",
+        ),
+        (
+            small_agent("sac", horizon=2),
+            {"metric": DBC(variant="original")},
+            "horizon must be 1 with this variant of the metric loss, but is 2",
+        ),
+        (
+            "dqn",
+            {"metric": DBC(variant="rewrite")},
+            "variant 'rewrite' needs an agent with an actor, but agent is 'dqn'",
+        ),
+    ],
+)
+def test_parts_that_do_not_go_together_are_named(agent, parts, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        small_run(agent, seed=0, **parts)
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_numbers_that_are_not_finite_are_always_refused(value):
     with pytest.raises(ValueError, match=f"beta must be finite, but is {value}"):
@@ -189,7 +240,14 @@ def test_exploration_by_hand():
     found = [float(schedule.exploration(jnp.int32(time))) for time in (0, 100, 150, 200, 10_000)]
     assert found == pytest.approx([1, 1, 0.6, 0.2, 0.2])
     at_once = Schedule(learning_starts=100, epsilon=0.2, epsilon_decay=0)
-    assert float(at_once.exploration(jnp.int32(101))) == pytest.approx(0.2)
+    found = [float(at_once.exploration(jnp.int32(time))) for time in (0, 99, 100, 101)]
+    assert found == pytest.approx([1, 1, 0.2, 0.2])
+
+
+def test_targets_are_copied_every_period_or_never():
+    copied = Schedule(target_period=40)
+    assert [time for time in range(4, 124, 4) if copied.copies_at(time)] == [40, 80, 120]
+    assert not any(Schedule(target_period=None).copies_at(time) for time in range(200))
 
 
 def test_what_the_network_sees_is_stacked():

@@ -25,7 +25,8 @@ def play(steps=5, actions=3, neighbours=2, side=10, **given):
         "distances": rng.uniform(0, 1, (steps, neighbours)),
         "caption": "nearest",
     }
-    return Play(**(fields | given))
+    fields |= given
+    return Play(**({"worth": fields["values"].max(axis=1)} | fields))
 
 
 def places(image, colour):
@@ -178,3 +179,15 @@ def test_it_is_a_sequence():
     for beyond in (5, -6):
         with pytest.raises(IndexError, match=f"there are 5 pictures, and none is {beyond}"):
             stills[beyond]
+
+
+def test_numbers_of_an_action_are_bars_of_which_none_is_chosen():
+    values = np.array([[0.5, -1.0]] * 5)
+    discrete, vector = (Stills(play(actions=2, values=values, action=action))[0] for action in (np.zeros(5, int), None))
+    beside = slice(None, 420), slice(352, None)  # right of the picture, above the curve
+    chosen = [len(places(np.asarray(image)[beside], CHOSEN)) for image in (discrete, vector)]
+    assert chosen[0] > 100
+    assert chosen[1] == 0
+    bars = places(np.asarray(vector)[beside], BAR)
+    first, second = (bars[bars[:, 0] == row, 1] for row in (bars[:, 0].min() + 2, bars[:, 0].max() - 2))
+    assert np.ptp(second) == pytest.approx(2 * np.ptp(first), abs=3)

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mico.deep.agents import AGENTS
-from mico.deep.envs import ENVS
+from mico.sweeps import absent, plan
 from mico.sweeps.absent import shape_of
 from mico.sweeps.grid import cells
 from mico.sweeps.manifest import Limits, planned
@@ -55,33 +54,34 @@ def test_ablations_change_one_reading_at_a_time():
 
 @pytest.fixture
 def without(monkeypatch):
-    """Families that this version does not have, or whose packages are not installed."""
+    """Families whose packages are not installed."""
 
-    def missing(member, **fields):
-        raise ModuleNotFoundError("Atari games need: pip install 'mico-rl[atari]'")
+    def missing(name, **fields):
+        raise ModuleNotFoundError(f"{name} needs a package")
 
-    monkeypatch.setitem(ENVS, "atari", missing)
-    monkeypatch.delitem(ENVS, "control", raising=False)
-    monkeypatch.delitem(AGENTS, "sac", raising=False)
+    monkeypatch.setattr(absent, "environment", missing)
     shape_of.cache_clear()
+    plan._planned.cache_clear()
     yield
     shape_of.cache_clear()
+    plan._planned.cache_clear()
 
 
-@pytest.mark.parametrize(
-    ("name", "lacks"),
-    [
-        ("ablations", r"Atari games need: pip install 'mico-rl\[atari\]'"),
-        ("control-12", "this version has no environments of the family control; this version has no agent sac"),
-    ],
-)
-def test_what_cannot_run_yet_can_be_planned(name, lacks, without):
+@pytest.mark.parametrize("name", ["ablations", "control-12"])
+def test_what_cannot_run_here_can_be_planned(name, without):
     sweep = replace(FULL[name], env=FULL[name].env[:2])
     fleets = planned(sweep, None, Limits(int(130e9), None))
     assert sum(len(fleet.members) for fleet in fleets) == len(cells(sweep))
     assert all(0 < fleet.size <= 130e9 for fleet in fleets)
-    with pytest.raises(ValueError, match=f"cannot be run: {lacks}"):
+    with pytest.raises(ValueError, match=f"cannot be run: {sweep.env[0]} needs a package"):
         fleets[0].runs()
+
+
+def test_a_control_run_takes_its_replay_and_its_networks():
+    sweep = replace(FULL["control-12"], env=("control/walker-run",), metric=("none",))
+    fleet = planned(sweep, None, Limits(None, 1))[0]
+    replay, weights = 101_000 * 84 * 84 * 3, 4 * (2 * 56_448 * 50 + 3 * 1_024 * 1_024)
+    assert 1.2 * (replay + 4 * weights) < fleet.size < 1.2 * (replay + 4 * weights) + 1e7
 
 
 def test_an_atari_run_takes_its_replay_of_a_million_frames():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mico.deep import fleet as stacking
 from mico.deep import learner
 from mico.deep.metric_losses import METRIC_LOSSES
+from mico.deep.types import Spec
 from mico.sweeps.grid import Sweep, cells
 from mico.sweeps.plan import plan
 from small_sweeps import FIELDS, small_sweep
@@ -72,10 +73,13 @@ def test_a_baseline_joins_one_metric_loss_of_several():
     assert [run.metric for run in alone.runs()] == [None, None]
 
 
-def test_a_metric_loss_with_parameters_of_its_own_takes_no_baseline(monkeypatch):
-    monkeypatch.setattr(METRIC_LOSSES["mico"], "init", lambda self, key, size: jax.numpy.zeros(size))
-    fleets = planned(small_sweep(env="mdp/two-state"))
-    assert [{member.cell.metric for member in fleet.members} for fleet in fleets] == [{"none"}, {"mico"}]
+def test_a_metric_loss_with_parameters_of_its_own_takes_no_baseline():
+    fleets = planned(small_sweep(env="mdp/two-state", metric=["none", "dbc"]))
+    assert [{member.cell.metric for member in fleet.members} for fleet in fleets] == [{"none"}, {"dbc"}]
+    for name, loss in METRIC_LOSSES.items():
+        own = loss().init(jax.random.key(0), 3, Spec((2,), "float32", 2))
+        fleets = planned(small_sweep(env="mdp/two-state", metric=["none", name]))
+        assert len(fleets) == (1 if own is None else 2)
 
 
 def test_whole_numbers_and_words_make_fleets_of_their_own():

@@ -1,10 +1,12 @@
 """`mico train`: agents with and without a metric loss, many runs as one fleet."""
 
+import math
 import time
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 
+import jax
 import numpy as np
 from jax.errors import JaxRuntimeError
 from rich import box
@@ -21,6 +23,7 @@ from mico.deep.train import Manner, Progress, train
 from mico.results.intervals import described
 
 _WINDOW = 30.0  # seconds over which the pace is taken
+_LARGE = 10_000  # numbers in an observation
 _SILENCE = 10.0  # seconds between lines where there is no terminal
 
 
@@ -121,6 +124,8 @@ class Display:
         count = "1 run" if len(self._runs) == 1 else f"{len(self._runs)} runs"
         size = in_bytes(self._runs[0].replay.size(self._runs[0].env.spec) * len(self._runs))
         self._console.print(f"{count} of {progress.steps:,} steps; the replay takes {size}.")
+        if jax.default_backend() == "cpu" and math.prod(self._runs[0].observation_shape) > _LARGE:
+            self._console.print("No accelerator is there: on a CPU learning from pictures of this size is slow.")
         if progress.step == progress.steps:
             self._console.print("All steps were taken before: there is nothing to do.")
         elif progress.step:

@@ -6,9 +6,11 @@ from jaxtyping import Float
 
 from mico import alike
 from mico.alike import Distance, Neighbours
-from mico.deep.metric_losses import AbstractPairLoss, KSMe, MICo, SimSR
+from mico.deep.metric_losses import DBC, AbstractMetricLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
 from mico.deep.trained import Trained
 from mico.deep.watching import Seen
+
+_NAMES: dict[type, str] = {DBCDet: "DBC-Det", DBCMICo: "DBC+MICo"}
 
 
 def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distance: Distance) -> Neighbours:
@@ -31,13 +33,16 @@ def distances(trained: Trained, seen: Seen, stored: Seen, distance: Distance) ->
 def distance_name(trained: Trained, distance: Distance) -> str:
     """What `distances` are, in words."""
     metric = _metric(trained)
+    name = _NAMES.get(type(metric), type(metric).__name__)
+    if isinstance(metric, (MICo, DBCMICo)):
+        words = f"{name}'s {'U' if distance == 'learnt' else 'reduced distance βθ'}, β = {float(metric.beta):g}"
+        return words if trained.settings.metric is not None else f"{words}, which this run did not learn"
     if isinstance(metric, KSMe):
-        return "KSMe's kernel, largest first" if distance == "learnt" else "KSMe's ½‖φ − φ'‖²"
-    if not isinstance(metric, MICo):
-        return "SimSR's 1 − cos" if isinstance(metric, SimSR) else f"{type(metric).__name__}'s {distance} distance"
-    name = f"MICo's {'U' if distance == 'learnt' else 'reduced distance βθ'}, β = {float(metric.beta):g}"
-    return name if trained.settings.metric is not None else f"{name}, which this run did not learn"
+        return f"{name}'s kernel, largest first" if distance == "learnt" else f"{name}'s ½‖φ − φ'‖²"
+    if isinstance(metric, (DBC, DBCDet)):
+        return f"{name}'s mean Huber of φ − φ'" if metric.variant == "original" else f"{name}'s ‖φ − φ'‖₁"
+    return f"{name}'s 1 − cos" if isinstance(metric, SimSR) else f"{name}'s {distance} distance"
 
 
-def _metric(trained: Trained) -> AbstractPairLoss:
+def _metric(trained: Trained) -> AbstractMetricLoss:
     return MICo() if trained.settings.metric is None else trained.settings.metric

@@ -20,7 +20,7 @@ class Chunks:
 
     def __init__(self, schedule: Schedule):
         period = schedule.update_period
-        common = math.gcd(schedule.learning_starts, schedule.target_period, schedule.log_period)
+        common = math.gcd(schedule.learning_starts, schedule.target_period or 0, schedule.log_period)
         several = range(2 * period, max(_LONG, period) + 1, period)  # of a single update the compiler makes no loop,
         found = [length for length in several if common % length == 0]  # which adds up in another order
         self.lengths = found or [period]

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Key, Shaped
 
 from mico.deep import frames, learner
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
-from mico.deep.learner import Params
 from mico.deep.settings import Run
 from mico.deep.trained import Trained
+from mico.deep.types import Params
 
 CHUNK = 250  # steps between looks at whether all episodes have ended
 
@@ -69,7 +69,7 @@ def _walked(run: Run, params: Params, walk: _Walk, chance: _Chance, length: int)
 
     def one(walk: _Walk, key: Key[Array, ""]) -> _Walk:
         keys = jax.random.split(key, 3)
-        action = learner.act(run, params, walk.stack, epsilon, keys)
+        action = learner.perform(run, params, walk.stack, epsilon, keys)
         outcome = cast(AbstractEnv, run.env).step(walk.env, action, keys[2])
         returned = walk.returned + jnp.where(walk.over, 0.0, outcome.reward)
         over = walk.over | outcome.terminal | outcome.timeout
@@ -104,10 +104,10 @@ def _hosted(
 
 
 @jax.jit
-def _chosen(run: Run, params: Params, stack: Shaped[Array, "E S ..."], chance: _Chance) -> Int[Array, " E"]:
+def _chosen(run: Run, params: Params, stack: Shaped[Array, "E S ..."], chance: _Chance) -> Shaped[Array, "E ..."]:
     epsilon, key = chance
     keys = jax.random.split(key, (stack.shape[0], 3))
-    return jax.vmap(lambda stack, keys: learner.act(run, params, stack, epsilon, keys))(stack, keys)
+    return jax.vmap(lambda stack, keys: learner.perform(run, params, stack, epsilon, keys))(stack, keys)
 
 
 _pushed = jax.jit(jax.vmap(frames.pushed))

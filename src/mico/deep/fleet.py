@@ -11,9 +11,9 @@ from jaxtyping import Array, Float, Int, Key
 from mico.deep import learner
 from mico.deep.envs import AbstractEnv
 from mico.deep.fields import flat
-from mico.deep.learner import Ended, Episode, Losses, Params, State
+from mico.deep.learner import Ended, Episode, Losses, State
 from mico.deep.settings import Run, describe
-from mico.deep.types import Step
+from mico.deep.types import Params, Step
 
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
 # A GPU may do at once what does not wait for each other, a fifth less time for 64 runs; other devices ignore it.

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Int, Num, Shaped
 
 from mico.deep import learner
 from mico.deep.envs import AbstractHostEnv, Episodes, HostOutcome
 from mico.deep.fleet import COMPILER_OPTIONS, Happened
-from mico.deep.learner import Ended, Episode, Losses, Params, State
+from mico.deep.learner import Ended, Episode, Losses, State
 from mico.deep.replay import Memory
 from mico.deep.settings import Run
-from mico.deep.types import Step
+from mico.deep.types import Params, Spec, Step
 
 
 class Hosted:
@@ -30,7 +30,7 @@ class Hosted:
         self._episodes = Episodes(
             cast(AbstractHostEnv, runs[0].env).make(len(runs)), np.array([run.seed for run in runs])
         )
-        self._actions: Int[np.ndarray, " N"] | None = None  # chosen, but not yet taken
+        self._actions: Shaped[np.ndarray, "N ..."] | None = None  # chosen, but not yet taken
 
     def begin(self) -> State:
         return _begin(self._fleet, self._episodes.start(), spec=self._spec)
@@ -46,7 +46,8 @@ class Hosted:
         period, end, notes, losses = self._fleet.schedule.update_period, time + length, [], []
         actions = self._actions
         if actions is None:
-            actions = np.asarray(_first_actions(self._fleet, state.params, state.episode, jnp.int32(time)))
+            first = _first_actions(self._fleet, state.params, state.episode, jnp.int32(time))
+            actions = self._spelt(np.asarray(first))
         self._episodes.send(actions)
         for now in range(time, end):
             yield
@@ -59,13 +60,13 @@ class Hosted:
                 losses.append(loss)
             episode, note = _chosen(self._fleet, state.params, state.episode, taken)
             notes.append(np.asarray(note))
-            actions = notes[-1][0].astype(np.int32)
+            actions = self._spelt(notes[-1][:, :-3])
             if now + 1 < end:
                 self._episodes.send(actions)
             memory = state.memory if due else _remembered(self._fleet, state.memory, taken)
             state = state._replace(episode=episode, memory=memory)
         self._actions = actions
-        over, *others = np.stack(notes)[:, 1:].swapaxes(0, 1)
+        over, *others = np.moveaxis(np.stack(notes)[..., -3:], -1, 0)
         return state, Happened(Ended(over > 0, *others), _rows(losses) if losses else None)
 
     def snapshot(self) -> dict[str, Any]:
@@ -73,7 +74,11 @@ class Hosted:
 
     def restore(self, snapshot: dict[str, Any]) -> None:
         self._episodes.restore(snapshot)
-        self._actions = None if snapshot["next"] is None else np.array(snapshot["next"], np.int32)
+        self._actions = None if snapshot["next"] is None else self._spelt(np.array(snapshot["next"]))
+
+    def _spelt(self, numbers: Num[np.ndarray, "N ..."]) -> Shaped[np.ndarray, "N ..."]:
+        """Actions, of which only the numbers were kept, as the environments take them."""
+        return numbers.reshape(-1, *self._spec.action_shape).astype(self._spec.action_dtype)
 
     def close(self) -> None:
         self._episodes.close()
@@ -98,22 +103,24 @@ class _Taken(NamedTuple):
     stack: Shaped[Array, "N S ..."]
     frame: Any
     next_frame: Any
-    numbers: Any  # actions, rewards, terminals and time-outs, [4, N]
+    numbers: Any  # of each run the action, the reward, whether it was terminal, and whether time was out
     time: Any
 
-    def step(self) -> Step:
+    def step(self, spec: Spec) -> Step:
         """Of one run."""
-        action, reward, terminal, timeout = self.numbers
-        return Step(self.stack[-1], action.astype(int), reward, self.next_frame, terminal > 0, timeout > 0)
+        reward, terminal, timeout = self.numbers[-3:]
+        action = self.numbers[:-3].reshape(spec.action_shape).astype(spec.action_dtype)
+        return Step(self.stack[-1], action, reward, self.next_frame, terminal > 0, timeout > 0)
 
 
-def _taken(episode: Episode, actions: Int[np.ndarray, " N"], outcome: HostOutcome, time: int) -> _Taken:
+def _taken(episode: Episode, actions: Shaped[np.ndarray, "N ..."], outcome: HostOutcome, time: int) -> _Taken:
     """As the programs take it: handing them NumPy's arrays is the shortest way to the device."""
-    numbers = np.stack([actions, outcome.reward, outcome.terminal, outcome.timeout])
+    ends = np.stack([outcome.reward, outcome.terminal, outcome.timeout], axis=1)
+    numbers = np.concatenate([actions.reshape(len(ends), -1), ends], axis=1)
     return _Taken(episode.stack, outcome.frame, outcome.next_frame, numbers, np.int32(time))
 
 
-_EACH = _Taken._make((0, 0, 0, 1, None))  # the axes of runs
+_EACH = _Taken._make((0, 0, 0, 0, None))  # the axes of runs
 
 
 @partial(jax.jit, static_argnames="spec")
@@ -122,30 +129,30 @@ def _begin(fleet: Run, frame: Shaped[Array, "N ..."], *, spec: Any) -> State:
 
 
 @jax.jit
-def _first_actions(fleet: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Int[Array, " N"]:
+def _first_actions(fleet: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Shaped[Array, "N ..."]:
     return jax.vmap(_action, in_axes=(0, 0, 0, None))(fleet, params, episode, time)
 
 
 @jax.jit
-def _chosen(fleet: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "4 N"]]:
+def _chosen(fleet: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "N K"]]:
     """The episodes after a step, and all that the host must know: the next actions, ends, returns and lengths."""
 
-    def one(run: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "4"]]:
-        episode, ended = learner.advance(episode, taken.step(), None, taken.frame)
-        note = _action(run, params, episode, taken.time + 1), *ended
-        return episode, jnp.stack([jnp.asarray(number, dtype=float) for number in note])
+    def one(run: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, " K"]]:
+        episode, ended = learner.advance(episode, taken.step(run.env.spec), None, taken.frame)
+        note = jnp.ravel(_action(run, params, episode, taken.time + 1)), *ended
+        return episode, jnp.hstack([jnp.asarray(number, dtype=float) for number in note])
 
-    return jax.vmap(one, in_axes=(0, 0, 0, _EACH), out_axes=(0, 1))(fleet, params, episode, taken)
+    return jax.vmap(one, in_axes=(0, 0, 0, _EACH))(fleet, params, episode, taken)
 
 
-def _action(run: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Int[Array, ""]:
+def _action(run: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Shaped[Array, "..."]:
     return learner.act(run, params, episode.stack, run.schedule.exploration(time), learner.play_keys(run, time))
 
 
 @partial(jax.jit, donate_argnums=1)
 def _remembered(fleet: Run, memory: Memory, taken: _Taken) -> Memory:
     def one(run: Run, memory: Memory, taken: _Taken) -> Memory:
-        steps = jax.tree.map(lambda leaf: leaf[None], taken.step())
+        steps = jax.tree.map(lambda leaf: leaf[None], taken.step(run.env.spec))
         return learner.remembered(run, memory, steps, taken.time)
 
     return jax.vmap(one, in_axes=(0, 0, _EACH))(fleet, memory, taken)

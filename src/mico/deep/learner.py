@@ -8,22 +8,13 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep import frames
-from mico.deep.agents.value import Transition, greedy
 from mico.deep.metric_losses.mico import MICo, angle
 from mico.deep.replay import Memory
 from mico.deep.settings import Run
-from mico.deep.types import Batch, FirstStep, Sink, Spec, Step, Views
+from mico.deep.types import Batch, Features, FirstStep, Params, Sink, Spec, Step, Views
 
 _INIT, _RESET, _PLAY, _LEARN, _LOOK = range(5)  # streams of randomness of a run
 _BETA = 0.1  # of the distances in the log of runs whose metric loss has no β of its own
-
-
-class Params(NamedTuple):
-    r"""What is learnt: $\omega$ of the encoder, the head, and a metric loss's own."""
-
-    encoder: Any
-    head: Any
-    metric: Any
 
 
 class Episode(NamedTuple):
@@ -67,10 +58,9 @@ def fresh_params(run: Run, spec: Spec) -> Params:
     """What learning starts from."""
     of_encoder, of_head, of_metric = jax.random.split(_key(run, _INIT, 0), 3)
     shape = run.replay.observation_shape(spec)
-    encoder = run.network.make(shape, key=of_encoder)
-    size = run.network.size(shape)
-    head = run.agent.make_head(size, spec.num_actions, run.network, key=of_head)
-    return Params(encoder, head, None if run.metric is None else run.metric.init(of_metric, size))
+    encoder, sizes = run.network.make(shape, key=of_encoder), run.network.sizes(shape)
+    head = run.agent.init(sizes, spec, run.network, key=of_head)
+    return Params(encoder, head, None if run.metric is None else run.metric.init(of_metric, sizes.phi, spec))
 
 
 def start(run: Run, spec: Spec, env: Any, frame: Shaped[Array, "..."]) -> State:
@@ -99,10 +89,16 @@ def play_keys(run: Run, time: Int[Array, ""]) -> Key[Array, "3"]:
 
 def act(
     run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
-) -> Int[Array, ""]:
-    """ε-greedy on the online network."""
-    q = run.agent.q_values(params.head, params.encoder(frames.stacked(stack)), keys[0])
-    return greedy(q, epsilon, keys[1])
+) -> Shaped[Array, "..."]:
+    """By the online network, as the agent explores."""
+    return run.agent.act(params, frames.stacked(stack), epsilon, keys[:2])
+
+
+def perform(
+    run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
+) -> Shaped[Array, "..."]:
+    """The best action, or with probability ε any."""
+    return run.agent.perform(params, frames.stacked(stack), epsilon, keys[:2])
 
 
 def advance(episode: Episode, step: Step, env: Any, frame: Shaped[Array, "..."]) -> tuple[Episode, Ended]:
@@ -128,41 +124,54 @@ def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]
     of_batch, of_td, of_metric = jax.random.split(_key(run, _LEARN, time), 3)
     batch, ids = run.replay.sample(state.memory, time, run.window, of_batch)
     weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
-    alpha = jnp.zeros(()) if run.metric is None else jnp.asarray(run.metric.alpha)
+    of_agent, of_loss = (1.0, 0.0) if run.metric is None else run.metric.shares
 
     def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, " B"], Float[Array, ""]]]:
         seen = views(run, params, state.target, batch)
-        td = _td_losses(run, params, state.target, seen, batch, of_td)
+        td, other = run.agent.losses(params, state.target, seen, batch, of_td)
         metric = jnp.zeros(()) if run.metric is None else run.metric.loss(params.metric, seen, batch, of_metric)
-        return (1 - alpha) * (weight * td).mean() + alpha * metric, (td, metric)
+        return of_agent * ((weight * td).mean() + other) + of_loss * metric, (td, metric)
 
     (loss, (td, metric)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
     changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
     there = run.replay.can_sample(state.memory, time, run.window)
     finite = jnp.isfinite(loss) & _finite(gradients)
     sound = finite & there & (state.bad_step < 0)
-    memory = run.replay.reprioritise(state.memory, ids, run.agent.priority_losses(td, weight, alpha, metric))
-    new = state._replace(params=optax.apply_updates(state.params, changes), optimiser=optimiser, memory=memory)
-    kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in ("params", "optimiser")}
+    combined = of_agent * weight * td + of_loss * metric
+    memory = run.replay.reprioritise(state.memory, ids, run.agent.priority_losses(td, combined))
+    params = optax.apply_updates(state.params, changes)
+    new = state._replace(params=params, target=run.agent.followed(state.target, params), optimiser=optimiser)
+    moved = ("params", "optimiser") if run.agent.targets == "copied" else ("params", "target", "optimiser")
+    kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in moved}
     first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
     losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
-    return new._replace(**kept, bad_step=first_bad), Losses(sound, *losses)
+    return state._replace(**kept, memory=memory, bad_step=first_bad), Losses(sound, *losses)
 
 
 def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
     """How the batch looks to both networks; what nobody asks for is not computed."""
-    encode = jax.vmap(lambda encoder, observation: encoder(observation), in_axes=(None, 0))
-    later = encode(target.encoder, batch.next_observation)
-    now = encode(target.encoder, batch.observation)
-    seen = Views(encode(params.encoder, batch.observation), now, later)
-    needs = frozenset() if run.metric is None else run.metric.needs
+    needs = run.agent.needs | (frozenset() if run.metric is None else run.metric.needs)
+    features = jax.vmap(lambda encoder, observation: encoder.features(observation), in_axes=(None, 0))
+    projected = jax.vmap(lambda encoder, features: encoder.projected(features), in_axes=(None, 0))
+    now, target_later = features(params.encoder, batch.observation), features(target.encoder, batch.next_observation)
+    target_now = projected(target.encoder, features(target.encoder, batch.observation))
+    seen = Views(projected(params.encoder, now), target_now, projected(target.encoder, target_later))
     if "first-step" in needs and batch.first is not None:
-        after = later if run.agent.horizon == 1 else encode(target.encoder, batch.first.next_observation)
+        after = seen.target_next
+        if run.agent.horizon > 1:
+            after = projected(target.encoder, features(target.encoder, batch.first.next_observation))
         gamma = jnp.asarray(run.agent.discount, dtype=batch.reward.dtype)
         seen = seen._replace(first_step=FirstStep(batch.first.reward, after, batch.first.terminal, gamma))
     if "sink" in needs:
         nothing = jnp.zeros_like(batch.observation[0])
         seen = seen._replace(sink=Sink(params.encoder(nothing), target.encoder(nothing)))
+    if needs & {"features", "online-next", "actor"}:
+        later = jax.lax.stop_gradient(features(params.encoder, batch.next_observation))
+        online_next = jax.lax.stop_gradient(projected(params.encoder, later))
+        both = Features(now, later, target_later)
+        seen = seen._replace(features=both, online_next=online_next)
+        if "actor" in needs:
+            seen = seen._replace(actor=run.agent.latents(params, target, both))
     return seen
 
 
@@ -171,29 +180,17 @@ def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array,
     of_batch, of_values = jax.random.split(_key(run, _LOOK, time))
     batch, _ = run.replay.sample(state.memory, time, run.window, of_batch)
     phi = jax.vmap(state.params.encoder)(batch.observation)
-    values = jax.vmap(run.agent.q_values, in_axes=(None, 0, None))(state.params.head, phi, of_values)
     beta = getattr(run.metric, "beta", _BETA)
     apart = ~jnp.eye(phi.shape[0], dtype=bool)
     measure = MICo(beta=_BETA) if run.metric is None else run.metric
     distance = jnp.mean(measure.measures(phi, phi), where=apart)
     theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=apart)
-    return {
-        "q": values.max(axis=-1).mean(),
+    return run.agent.look(state.params, batch.observation, of_values) | {
         "distance": distance,
         "reduced_distance": beta * theta,
         "norm": jnp.linalg.norm(phi, axis=-1).mean(),
         "angle": theta,
     }
-
-
-def _td_losses(
-    run: Run, params: Params, target: Params, seen: Views, batch: Batch, key: Key[Array, ""]
-) -> Float[Array, " B"]:
-    states = Views(seen.online, seen.target, seen.target_next)
-    transitions = Transition(batch.action, batch.reward, batch.discount)
-    keys = run.agent.sample_keys(key, batch.reward.size)
-    each = jax.vmap(run.agent.td_loss, in_axes=(None, None, 0, 0, 0))
-    return each(params.head, target.head, states, transitions, keys)
 
 
 def _key(run: Run, stream: int, time: Int[Array, ""] | int) -> Key[Array, ""]:

@@ -61,10 +61,17 @@ class Choice(NamedTuple):
             raise ValueError(f"env {self.env!r} has no such family: did you mean {near(family, ENVS)}?")
         if family == "mdp" and member not in MDPS:
             raise ValueError(f"env {self.env!r} is no problem: did you mean {near(member, MDPS)}?")
+        if self.agent not in PRESETS[self._preset]:
+            fitting = [name for name, agents in PRESETS.items() if self.agent in agents]
+            raise ValueError(f"agent {self.agent!r} has no preset {self._preset}: it has {', '.join(fitting)}")
+
+    @property
+    def _preset(self) -> str:
+        return self.preset or FAMILY_PRESETS[self.env.partition("/")[0]]
 
     def settings(self) -> dict[str, eqx.Module]:
         """What the preset says of each part but the environment, and of a metric loss only if there is one."""
-        preset = PRESETS[self.preset or FAMILY_PRESETS[self.env.partition("/")[0]]][self.agent]
+        preset = PRESETS[self._preset][self.agent]
         parts: dict[str, eqx.Module] = {
             name: getattr(preset, name) for name in ("agent", "network", "replay", "schedule")
         }
@@ -79,10 +86,15 @@ class Choice(NamedTuple):
         makers: dict[str, Any] = {name: type(part) for name, part in self.settings().items()}
         return makers | {"env": partial(_environment, self.env)}
 
-    def run(self, fields: Mapping[str, Any], seed: int) -> Run:
-        """The preset's run with other values for the fields that are given by dotted names."""
-        options, made = self.options(), dict[str, Any](metric=None)
+    def run(self, fields: Mapping[str, Any], seed: int, *, env: AbstractHostEnv | None = None) -> Run:
+        """The preset's run with other values for the fields that are given by dotted names; `env` in place of its own.
+
+        That is for environments whose packages are not here.
+        """
+        options, made = self.options(), dict[str, Any](metric=None, env=env)
         for part, make in self.makers().items():
+            if part == "env" and env is not None:
+                continue
             own = {option.name: fields.get(f"{part}.{option.name}", option.default) for option in options[part]}
             own = {name: value for name, value in own.items() if value is not inspect.Parameter.empty}
             made[part] = make(**own)

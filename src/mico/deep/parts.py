@@ -1,7 +1,7 @@
 """A fleet in parts, each a program with a state of its own: one, or two that take turns.
 
-Where environments outside JAX step in threads of theirs, those of one part play while the device learns for the other.
-That pays if each part keeps all threads busy, so with at least twice as many runs as threads.
+Where environments outside JAX step in threads or processes of theirs, those of one part play while the device learns
+for the other.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,10 @@ from mico.deep import fleet
 from mico.deep.envs import AbstractHostEnv
 from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted, in_turn
-from mico.deep.learner import Params, State
+from mico.deep.learner import State
 from mico.deep.refilling import Remains, emptied, remains
 from mico.deep.settings import Run
+from mico.deep.types import Params
 
 States = tuple[State, ...]
 
@@ -27,8 +28,8 @@ States = tuple[State, ...]
 def usual_sizes(runs: Sequence[Run]) -> list[int]:
     """How many runs each part has on this machine."""
     env, count = runs[0].env, len(runs)
-    threads = env.threads if isinstance(env, AbstractHostEnv) else 0
-    return [count - count // 2, count // 2] if threads and count >= 2 * threads else [count]
+    least = env.takes_turns_from if isinstance(env, AbstractHostEnv) else None
+    return [count] if least is None or count < least else [count - count // 2, count // 2]
 
 
 class Parts:

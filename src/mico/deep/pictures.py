@@ -32,11 +32,13 @@ def action_names(env: AbstractEnv | AbstractHostEnv) -> tuple[str, ...]:
     """As the environment calls them, or numbers."""
     if isinstance(env, MinAtar | Atari):
         return env.action_names
-    return tuple(map(str, range(env.spec.num_actions)))
+    if env.spec.num_actions:
+        return tuple(map(str, range(env.spec.num_actions)))
+    return tuple(f"action {number}" for number in range(1, env.spec.action_size + 1))
 
 
 def _check_images(env: AbstractEnv | AbstractHostEnv) -> None:
-    shape, dtype, _ = env.spec
+    shape, dtype = env.spec.shape, env.spec.dtype
     planes = len(shape) == 3 and (dtype == "bool" or shape[2] in (1, 3))
     if dtype == "float32" or not (planes or len(shape) == 2):
         raise ValueError(f"{env.name} cannot be watched: its frames are {dtype} of shape {list(shape)}, not images")

@@ -33,7 +33,7 @@ class Steps(NamedTuple):
 
     frame: Int[Array, " k"]
     age: UInt8[Array, " k"]
-    action: Int[Array, " k"]
+    action: Shaped[Array, "k ..."]
     reward: Float[Array, " k"]
     end: UInt8[Array, " k"]
 
@@ -69,7 +69,7 @@ def blank(capacity: int, layout: Layout, weights: Priorities | None) -> Memory:
         steps=Steps(
             frame=jnp.zeros(capacity, jnp.int32),
             age=jnp.zeros(capacity, jnp.uint8),
-            action=jnp.zeros(capacity, jnp.int32),
+            action=jnp.zeros((capacity, *spec.action_shape), spec.action_dtype),
             reward=jnp.zeros(capacity),
             end=jnp.zeros(capacity, jnp.uint8),
         ),

@@ -9,11 +9,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mico.deep.agents import AGENTS
-from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.agents import AGENTS, AbstractAgent
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
 from mico.deep.fields import check_least, check_range, fixed, flat, number
-from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks import Network
 from mico.deep.replay import Replay, Window
 
@@ -23,31 +22,40 @@ class Schedule(eqx.Module):
 
     learning_starts: int = fixed(1_000, "steps before the first update")
     update_period: int = fixed(4, "steps between updates")
-    target_period: int = fixed(1_000, "steps between copies to the target network")
+    target_period: int | None = fixed(
+        1_000, "steps between copies to the target network; none where it follows with every update"
+    )
     epsilon: float = number(0.01, "share of random actions in the end")
     epsilon_decay: int = fixed(250_000, "steps, once learning starts, in which that share falls from 1")
     log_period: int = fixed(10_000, "steps between rows of the log")
 
     def __check_init__(self) -> None:
-        check_least(self, learning_starts=1, update_period=1, target_period=1, epsilon_decay=0, log_period=1)
+        check_least(self, learning_starts=1, update_period=1, epsilon_decay=0, log_period=1)
+        if self.target_period is not None:
+            check_least(self, target_period=1)
         check_range(self, epsilon=(0.0, 1.0))
         for name in ("learning_starts", "target_period", "log_period"):
-            if getattr(self, name) % self.update_period:
+            if (getattr(self, name) or 0) % self.update_period:
                 raise ValueError(
                     f"{name} must be a multiple of update_period {self.update_period}, but is {getattr(self, name)}"
                 )
 
     def exploration(self, time: Int[Array, ""]) -> Float[Array, ""]:
-        """ε: 1 until learning starts, then falling linearly."""
-        since = (time - self.learning_starts) / max(self.epsilon_decay, 1)
-        return self.epsilon + (1 - self.epsilon) * jnp.clip(1 - since, 0.0, 1.0)
+        """ε: 1 until learning starts, then falling linearly, or at once."""
+        left = self.learning_starts + self.epsilon_decay - time
+        share = left / self.epsilon_decay if self.epsilon_decay else jnp.asarray(left, float)
+        return self.epsilon + (1 - self.epsilon) * jnp.clip(share, 0.0, 1.0)
+
+    def copies_at(self, time: int) -> bool:
+        """Whether the target network becomes the online one after so many steps."""
+        return self.target_period is not None and time % self.target_period == 0
 
 
 class Run(eqx.Module):
     """One seed of one agent with one metric loss (or none) on one environment."""
 
-    agent: AbstractValueAgent
-    metric: AbstractPairLoss | None
+    agent: AbstractAgent
+    metric: AbstractMetricLoss | None
     env: AbstractEnv | AbstractHostEnv
     network: Network
     replay: Replay
@@ -65,6 +73,24 @@ class Run(eqx.Module):
                 f" {self.agent.horizon} at least, but is {self.schedule.learning_starts}"
             )
         self.replay.check_room(self.window, self.schedule.update_period)
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Refuse parts that do not go together."""
+        agent = _name(self.agent, AGENTS)
+        own = "discrete" if self.env.spec.num_actions else "continuous"
+        if own != self.agent.actions:
+            raise ValueError(
+                f"agent {agent!r} needs {self.agent.actions} actions, but those of {self.env.name} are {own}"
+            )
+        if (self.schedule.target_period is None) != (self.agent.targets == "followed"):
+            wanted = "none: its target follows with every update" if self.agent.targets == "followed" else "a number"
+            raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
+        ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
+        if ahead and self.agent.horizon > 1:
+            raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {self.agent.horizon}")
+        if "actor" in ahead and self.agent.actions == "discrete":
+            raise ValueError(f"variant 'rewrite' needs an agent with an actor, but agent is {agent!r}")
 
     @property
     def window(self) -> Window:
@@ -138,4 +164,5 @@ def _fields(settings: eqx.Module) -> dict[str, Any]:
 
 
 def _name(settings: eqx.Module, registry: dict[str, Any]) -> str:
-    return next(name for name, kind in registry.items() if type(settings) is kind)
+    """As registered, or that of its type."""
+    return next((name for name, kind in registry.items() if type(settings) is kind), type(settings).__name__)

@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from mico.deep import learner
-from mico.deep.agents.value import AbstractValueAgent
-from mico.deep.learner import Params
-from mico.deep.metric_losses import AbstractPairLoss, MICo
+from mico.deep.agents import AbstractAgent, AbstractValueAgent
+from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.parameters import load_parameters
 from mico.deep.settings import Run, revive
+from mico.deep.types import Params
 
 Observations = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
 
@@ -27,14 +28,20 @@ class Trained:
 
     def values(self, observation: Observations) -> Float[np.ndarray, "*B A"]:
         """The value of each action; sampled fractions (IQN) are the same in every call."""
+        agent = self.settings.agent
+        if not isinstance(agent, AbstractValueAgent):
+            raise ValueError(f"values are of one of several actions, but those of {self.settings.env.name} are vectors")
         batch, single = self._batch(observation)
-        found = np.asarray(_values(self.settings.agent, self.params, self.settings.seed, batch))
+        found = np.asarray(_values(agent, self.params, self.settings.seed, batch))
         return found[0] if single else found
 
-    def act(self, observation: Observations) -> int | Int[np.ndarray, " B"]:
-        """The greedy action."""
-        best = self.values(observation).argmax(axis=-1)
-        return int(best) if best.ndim == 0 else best
+    def act(self, observation: Observations) -> int | Shaped[np.ndarray, "..."]:
+        """What it takes for the best action."""
+        batch, single = self._batch(observation)
+        found = np.asarray(_best(self.settings.agent, self.params, self.settings.seed, batch))
+        if found.ndim == 1 and single:
+            return int(found[0])
+        return found[0] if single else found
 
     def represent(self, observation: Observations) -> Float[np.ndarray, "*B D"]:
         r"""$\phi_\omega$."""
@@ -75,13 +82,21 @@ def _values(
 
 
 @jax.jit
+def _best(
+    agent: AbstractAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
+) -> Shaped[Array, "B ..."]:
+    keys, never = jax.random.split(jax.random.key(seed)), jnp.zeros(())
+    return jax.vmap(lambda one: agent.perform(params, one, never, keys))(batch)
+
+
+@jax.jit
 def _represented(params: Params, batch: Shaped[Array, "B ..."]) -> Float[Array, "B D"]:
     return jax.vmap(params.encoder)(batch)
 
 
 @jax.jit
 def _measured(
-    metric: AbstractPairLoss, params: Params, x: Shaped[Array, "B ..."], y: Shaped[Array, "C ..."]
+    metric: AbstractMetricLoss, params: Params, x: Shaped[Array, "B ..."], y: Shaped[Array, "C ..."]
 ) -> Float[Array, "B C"]:
     return metric.measures(jax.vmap(params.encoder)(x), jax.vmap(params.encoder)(y))
 

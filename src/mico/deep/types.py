@@ -1,16 +1,37 @@
 """The shared vocabulary of environments, replay, agents and metric losses."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 
 class Spec(NamedTuple):
-    """What an environment shows, one frame at a time, and how many actions it takes."""
+    """What an environment shows, one frame at a time, and what actions it takes.
+
+    Either one of `num_actions`, or a vector of `action_size` numbers, each in [-1, 1]; the other count is 0.
+    """
 
     shape: tuple[int, ...]
     dtype: str  # bool, uint8 or float32
     num_actions: int
+    action_size: int = 0
+
+    @property
+    def action_shape(self) -> tuple[int, ...]:
+        """Of one action."""
+        return () if self.num_actions else (self.action_size,)
+
+    @property
+    def action_dtype(self) -> str:
+        return "int32" if self.num_actions else "float32"
+
+
+class Params(NamedTuple):
+    r"""What is learnt: $\omega$ of the encoder, the head, and a metric loss's own."""
+
+    encoder: Any
+    head: Any
+    metric: Any
 
 
 class Step(NamedTuple):
@@ -20,7 +41,7 @@ class Step(NamedTuple):
     """
 
     frame: Shaped[Array, "..."]
-    action: Int[Array, "..."]
+    action: Shaped[Array, "..."]
     reward: Float[Array, "..."]
     next_frame: Shaped[Array, "..."]
     terminal: Bool[Array, "..."]
@@ -43,7 +64,7 @@ class Batch(NamedTuple):
     """
 
     observation: Shaped[Array, "B ..."]
-    action: Int[Array, " B"]
+    action: Shaped[Array, "B ..."]
     reward: Float[Array, " B"]
     next_observation: Shaped[Array, "B ..."]
     terminal: Bool[Array, " B"]
@@ -69,6 +90,21 @@ class Sink(NamedTuple):
     target: Float[Array, " D"]
 
 
+class Features(NamedTuple):
+    r"""What $\phi$ is projected from: $x$ and $x'$ (without gradients) as seen online, $x'$ by the target network."""
+
+    now: Float[Array, "B F"]
+    later: Float[Array, "B F"]
+    target_later: Float[Array, "B F"]
+
+
+class Latents(NamedTuple):
+    r"""An actor's own view of $x$ and, by the target network, of $x'$."""
+
+    online: Float[Array, "B D"]
+    target_next: Float[Array, "B D"]
+
+
 class Views(NamedTuple):
     r"""Representations $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$; others where a loss asks."""
 
@@ -77,3 +113,6 @@ class Views(NamedTuple):
     target_next: Float[Array, "B D"]
     first_step: FirstStep | None = None
     sink: Sink | None = None
+    features: Features | None = None
+    online_next: Float[Array, "B D"] | None = None  # without gradients
+    actor: Latents | None = None

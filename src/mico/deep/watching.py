@@ -7,23 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from mico.deep import frames
-from mico.deep.agents.value import greedy
+from mico.deep import frames, learner
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
 from mico.deep.evaluation import CHUNK
-from mico.deep.learner import Params
 from mico.deep.settings import Run
 from mico.deep.trained import Trained
+from mico.deep.types import Params
 
 
 class Seen(NamedTuple):
-    """Each step of some episodes: what was seen, how it was represented and valued, what was done and what it paid."""
+    """Each step of some episodes: what was seen, how it was represented and valued, what was done and what it paid.
+
+    Values are of the actions; where these are vectors, the numbers of what the actor would do stand in their place.
+    """
 
     frame: Shaped[np.ndarray, "T ..."]
     observation: Shaped[np.ndarray, "T ..."]
     representation: Float[np.ndarray, "T D"]
     values: Float[np.ndarray, "T A"]
-    action: Int[np.ndarray, " T"]
+    worth: Float[np.ndarray, " T"]
+    action: Shaped[np.ndarray, "T ..."]
     reward: Float[np.ndarray, " T"]
     ended: Bool[np.ndarray, " T"]
 
@@ -80,7 +83,7 @@ class _Inside:
     def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
         return _scanned_keys(jax.random.fold_in(go, time - time % CHUNK), time % CHUNK)
 
-    def step(self, action: Int[Array, ""], key: Key[Array, ""]) -> _After:
+    def step(self, action: Shaped[Array, "..."], key: Key[Array, ""]) -> _After:
         outcome = _stepped(self._env, self._state, action, key)
         self._state = outcome.state
         return _After(np.asarray(outcome.frame), float(outcome.reward), bool(outcome.terminal | outcome.timeout))
@@ -99,7 +102,7 @@ class _Outside:
     def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
         return jax.random.split(jax.random.fold_in(go, time), (1, 3))[0]
 
-    def step(self, action: Int[Array, ""], key: Key[Array, ""]) -> _After:
+    def step(self, action: Shaped[Array, "..."], key: Key[Array, ""]) -> _After:
         del key
         outcome = self._envs.step(np.asarray(action)[None])
         ended = bool(outcome.terminal[0] | outcome.timeout[0])
@@ -115,7 +118,7 @@ def _scanned_keys(chunk: Key[Array, ""], place: Int[Array, ""] | int) -> Key[Arr
 
 
 @jax.jit
-def _stepped(env: AbstractEnv, state: Any, action: Int[Array, ""], key: Key[Array, ""]) -> Any:
+def _stepped(env: AbstractEnv, state: Any, action: Shaped[Array, "..."], key: Key[Array, ""]) -> Any:
     return env.step(state, action, key)
 
 
@@ -123,18 +126,19 @@ class _Look(NamedTuple):
     observation: Shaped[Array, "..."]
     representation: Float[Array, " D"]
     values: Float[Array, " A"]
-    action: Int[Array, ""]
+    worth: Float[Array, ""]
+    action: Shaped[Array, "..."]
 
 
 @jax.jit
 def _look(
     run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
 ) -> _Look:
-    """What the run makes of a stack of frames, and does, as `learner.act` does."""
+    """What the run makes of a stack of frames, and does, as `learner.perform` does."""
     observation = frames.stacked(stack)
-    phi = params.encoder(observation)
-    q = run.agent.q_values(params.head, phi, keys[0])
-    return _Look(observation, phi, q, greedy(q, epsilon, keys[1]))
+    outlook = run.agent.outlook(params, observation, keys[0])
+    action = learner.perform(run, params, stack, epsilon, keys)
+    return _Look(observation, params.encoder(observation), *outlook, action)
 
 
 _fresh = jax.jit(frames.fresh, static_argnums=1)

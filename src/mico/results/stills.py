@@ -21,8 +21,9 @@ _PER_ROW = (_WIDTH - _MARGIN) // (_SMALL + _MARGIN)
 
 
 class Play(NamedTuple):
-    """An agent's play, step by step: pictures, values of the actions, what it did, and what it got.
+    """An agent's play, step by step: pictures, values of the actions, what it expects, what it did, and what it got.
 
+    Without `action`, the numbers of an action that is a vector take the place of the values.
     `neighbours` are rows of `stored`, nearest first; those at infinite distance are not there.
     """
 
@@ -30,7 +31,8 @@ class Play(NamedTuple):
     actions: tuple[str, ...]
     pictures: UInt8[np.ndarray, "T H W 3"]
     values: Float[np.ndarray, "T A"]
-    action: Int[np.ndarray, " T"]
+    worth: Float[np.ndarray, " T"]
+    action: Int[np.ndarray, " T"] | None
     reward: Float[np.ndarray, " T"]
     returned: Float[np.ndarray, " T"]
     ended: Bool[np.ndarray, " T"]
@@ -45,9 +47,8 @@ class Stills(Sequence[Image.Image]):
 
     def __init__(self, play: Play):
         self._play = play
-        self._low, self._high = min(play.values.min(), 0.0), max(play.values.max(), 0.0)
-        span = (self._high - self._low) or 1.0
-        self._high = self._low + span
+        self._low, self._high = _bounds(play.values)
+        span = self._high - self._low
         self._decimals = min(max(3 - math.floor(math.log10(span)), 0), 6)
         starts = np.append(True, play.ended[:-1])
         self._episode = starts.cumsum()
@@ -90,8 +91,11 @@ class Stills(Sequence[Image.Image]):
         image = Image.new("RGB", (_WIDTH, height), _WHITE)
         draw = ImageDraw.Draw(image)
         draw.text((_MARGIN, 10), self._play.title, _INK, _font("DejaVuSans-Bold", 15))
-        draw.text((self._left, 37), "Q-values, and the action taken", _PALE, _font("DejaVuSans", 13))
-        legend = "the largest Q-value all along; green and black: rewards; grey: an episode's end"
+        bars, curve = ("Q-values, and the action taken", "largest Q-value")
+        if self._play.action is None:
+            bars, curve = "the action", "critics' value"
+        draw.text((self._left, 37), bars, _PALE, _font("DejaVuSans", 13))
+        legend = f"the {curve} all along; green and black: rewards; grey: an episode's end"
         draw.text((_MARGIN, _CURVE - 20), legend, _PALE, _font("DejaVuSans", 12))
         for number, name in enumerate(self._play.actions):
             draw.text((self._left + 18, self._middle(number)), name, _INK, self._font, anchor="lm")
@@ -101,11 +105,11 @@ class Stills(Sequence[Image.Image]):
         return image
 
     def _draw_strip(self, draw: ImageDraw.ImageDraw) -> None:
-        """The largest value at each step, where rewards came, and where episodes ended."""
-        best = self._play.values.max(axis=1)
+        """What is expected at each step, where rewards came, and where episodes ended."""
+        low, high = _bounds(self._play.worth)
         bottom = _CURVE + _STRIP
-        scale = (_STRIP - 8) / (self._high - self._low)
-        points = [(self._across(step), bottom - 4 - scale * (q - self._low)) for step, q in enumerate(best)]
+        scale = (_STRIP - 8) / (high - low)
+        points = [(self._across(step), bottom - 4 - scale * (q - low)) for step, q in enumerate(self._play.worth)]
         draw.line([(_MARGIN, bottom), (_WIDTH - _MARGIN, bottom)], _LINE, 1)
         for step in np.flatnonzero(self._play.ended).tolist():
             draw.line([(self._across(step), bottom - _STRIP), (self._across(step), bottom)], _PALE, 1)
@@ -128,7 +132,8 @@ class Stills(Sequence[Image.Image]):
         scale = (right - left) / (self._high - self._low)
         zero = left - scale * self._low
         for number, q in enumerate(self._play.values[step]):
-            middle, chosen = self._middle(number), number == self._play.action[step]
+            middle = self._middle(number)
+            chosen = self._play.action is not None and number == self._play.action[step]
             end, half = left + scale * (q - self._low), max(self._row // 2 - 3, 2)
             draw.rectangle([min(zero, end), middle - half, max(zero, end), middle + half], _CHOSEN if chosen else _BAR)
             if chosen:
@@ -155,6 +160,12 @@ class Stills(Sequence[Image.Image]):
 
     def _across(self, step: int) -> float:
         return _MARGIN + (_WIDTH - 2 * _MARGIN) * (step + 0.5) / len(self)
+
+
+def _bounds(numbers: Float[np.ndarray, "..."]) -> tuple[float, float]:
+    """What an axis has to hold, 0 in it."""
+    low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
+    return low, low + ((high - low) or 1.0)
 
 
 def _paste(image: Image.Image, picture: UInt8[np.ndarray, "H W 3"], corner: tuple[int, int], side: int) -> None:

@@ -71,7 +71,7 @@ class Cell:
 
     @property
     def shape(self) -> Shape:
-        """What its run is like, as far as this version has its parts."""
+        """What its run is like."""
         return shape_of(self.env, self.agent, self.metric, self.preset)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import jax
 
-from mico.deep.metric_losses import AbstractPairLoss
+from mico.deep.metric_losses import AbstractMetricLoss, AbstractPairLoss
 from mico.deep.settings import Label, Run, describe
 from mico.sweeps.grid import Cell, Sweep, Values, arms
 
@@ -32,7 +32,7 @@ class Fleet(NamedTuple):
 
     @property
     def missing(self) -> str | None:
-        """What this version lacks to run it."""
+        """What it lacks to be run here."""
         return self.members[0].cell.shape.missing
 
     def runs(self) -> list[Run]:
@@ -63,8 +63,8 @@ def plan(
     told_apart = arms(sweep)
     fleets: list[Fleet] = []
     for group in _groups(cells):
-        run = _maybe_run(group[0])
-        if run is not None and sweep.steps % run.schedule.update_period:
+        run = _planned(group[0])
+        if sweep.steps % run.schedule.update_period:
             raise ValueError(f"steps must be a multiple of {run.schedule.update_period}, but is {sweep.steps}")
         size = group[0].shape.size(run)
         for part in _split(group, _most(size, memory, max_runs)):
@@ -79,10 +79,7 @@ def _groups(cells: Sequence[Cell]) -> list[list[Cell]]:
     groups: dict[Hashable, list[Cell]] = {}
     hosts: dict[Hashable, Hashable] = {}  # a structure without a metric loss, and the group that has room for it
     for cell in sorted(cells, key=lambda cell: cell.metric == "none"):
-        run = _maybe_run(replace(cell, seed=0))  # the seed does not matter here
-        if run is None:
-            groups.setdefault((cell.env, cell.agent, cell.metric, cell.fields), []).append(cell)
-            continue
+        run = _planned(replace(cell, seed=0))  # the seed does not matter here
         own, without = jax.tree.structure(run), jax.tree.structure(replace(run, metric=None))
         if run.metric is not None and _can_be_weightless(run.metric):
             hosts.setdefault(without, own)
@@ -125,21 +122,20 @@ def _fleet_name(number: int, members: Sequence[Cell]) -> str:
 
 
 @cache
-def _maybe_run(cell: Cell) -> Run | None:
+def _planned(cell: Cell) -> Run:
     return cell.shape.run(dict(cell.fields), cell.seed)
 
 
 def _run(cell: Cell) -> Run:
-    run = _maybe_run(cell)
-    if run is None or cell.shape.missing:
+    if cell.shape.missing:
         raise ValueError(f"{cell.env} with {cell.agent} cannot be run: {cell.shape.missing}")
-    return run
+    return _planned(cell)
 
 
-def _can_be_weightless(metric: AbstractPairLoss) -> bool:
+def _can_be_weightless(metric: AbstractMetricLoss) -> bool:
     """Whether α = 0 leaves the agent alone: no parameters but the agent's, and a sum of (1 − α) and α."""
-    return metric.init(jax.random.key(0), 1) is None
+    return isinstance(metric, AbstractPairLoss)
 
 
-def _weightless(run: Run, metric: AbstractPairLoss) -> Run:
+def _weightless(run: Run, metric: AbstractMetricLoss) -> Run:
     return replace(run, metric=replace(metric, alpha=0.0))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from mico.deep import learner
-from mico.deep.agents import AGENTS
+from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.agents.value import Transition
 from mico.deep.replay import Replay
 from mico.deep.types import Step, Views
-from small_runs import NETWORK, SMALL, small_agent, small_run
+from small_runs import NETWORK, SMALL, small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(5)
@@ -26,7 +26,14 @@ def head_of(agent, key=KEY):
 
 
 def loss(agent):
-    """Of one transition."""
+    """Of one transition; with an actor, of a batch, and what else is minimised."""
+    if agent.actions == "continuous":
+        run = small_run(agent, seed=0)
+        params, target = two_networks(run)
+        batch = small_batch(run.env.spec)
+        seen = learner.views(run, params, target, batch)
+        each, other = agent.losses(params, target, seen, batch, KEY)
+        return float(each.mean() + other)
     rng = np.random.default_rng(0)
     views = Views(*jnp.asarray(rng.normal(size=(3, SIZE)), jnp.float32))
     transition = Transition(jnp.int32(1), jnp.float32(3.0), jnp.float32(0.5))
@@ -61,20 +68,17 @@ def adam(name, field, one, other):
 def clipped_rewards(name, field, one, other):
     """What the replay holds of rewards 2, −2 and ¼."""
     rewards = np.array([2, -2, 0.25], np.float32)
-    steps = learner_steps(rewards)
     for value in (one, other):
         run = small_run(small_agent(name, reward_clip=value), seed=0)
-        state = learner.State(None, None, None, run.replay.init(run.env.spec), None, jnp.int32(-1))
-        held = learner.remembered(run, state.memory, steps, jnp.int32(0)).steps.reward[:3]
+        steps = learner_steps(rewards, run.env.spec)
+        held = learner.remembered(run, run.replay.init(run.env.spec), steps, jnp.int32(0)).steps.reward[:3]
         np.testing.assert_array_equal(held, rewards if value is None else np.clip(rewards, -value, value))
 
 
-def learner_steps(rewards):
-    """Steps through the states of the lake that pay these rewards."""
-    count = len(rewards)
-    frames = jnp.eye(17, dtype=bool)[: count + 1]
-    never = jnp.zeros(count, bool)
-    return Step(frames[:-1], jnp.zeros(count, jnp.int32), jnp.asarray(rewards), frames[1:], never, never)
+def learner_steps(rewards, spec):
+    """Steps through some states that pay these rewards."""
+    batch, never = small_batch(spec, len(rewards)), jnp.zeros(len(rewards), bool)
+    return Step(batch.observation, batch.action, jnp.asarray(rewards), batch.next_observation, never, never)
 
 
 @cache
@@ -82,11 +86,12 @@ def updated(name, importance):
     """Losses of one update, where the priorities of steps are far apart."""
     run = small_run(small_agent(name, importance=importance), seed=0)
     run = dataclasses.replace(run, replay=Replay(capacity=20, batch_size=16, sampling="prioritised"))
+    spec = run.env.spec
 
     @jax.jit
     def losses(run):
-        blank = learner.start(run, run.env.spec, None, jnp.zeros(17, bool))
-        steps = learner_steps(np.linspace(-1, 1, 8, dtype=np.float32))
+        blank = learner.start(run, spec, None, jnp.zeros(spec.shape, spec.dtype))
+        steps = learner_steps(np.linspace(-1, 1, 8, dtype=np.float32), spec)
         state = blank._replace(memory=learner.remembered(run, blank.memory, steps, jnp.int32(0)))
         ids = jnp.arange(7, dtype=jnp.int32)
         memory = run.replay.reprioritise(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
@@ -96,18 +101,25 @@ def updated(name, importance):
 
 
 def weights_count(name, field, one, other):
-    """Weights are at most 1, so the weighted mean of TD losses is below the plain one."""
-    for value in (one, other):
-        losses = updated(name, value)
-        ratio = losses.loss / losses.td_loss
-        assert ratio < 0.9 if value == "weighted" else ratio == pytest.approx(1)
+    """Weights are at most 1, so the weighted mean of TD losses is below the plain one; the rest has no weights."""
+    weighted, plain = updated(name, one), updated(name, other)
+    assert weighted.td_loss == pytest.approx(float(plain.td_loss))
+    assert weighted.loss < plain.loss - 0.1 * plain.td_loss
+    if name in VALUE_AGENTS:
+        assert plain.loss == pytest.approx(float(plain.td_loss))
 
 
 def priorities_change(name, field, one, other):
-    """Without a metric loss the two readings differ by the weights."""
-    numbers = jnp.asarray([2.0, 3.0]), jnp.asarray([1.0, 0.5]), jnp.zeros(()), jnp.zeros(())
-    found = [small_agent(name, **{field: value}).priority_losses(*numbers) for value in (one, other)]
-    np.testing.assert_allclose(found, [[2, 1.5], [2, 3]])
+    td, combined = jnp.asarray([2.0, 3.0]), jnp.asarray([2.0, 1.5])
+    found = [small_agent(name, **{field: value}).priority_losses(td, combined) for value in (one, other)]
+    np.testing.assert_allclose(found, [combined, td])
+
+
+def followed(name, field, one, other):
+    for value in (one, other):
+        agent = small_agent(name, **{field: value})
+        found = agent.followed({"weight": jnp.asarray([1.0, 2.0])}, {"weight": jnp.asarray([3.0, -2.0])})
+        np.testing.assert_allclose(found["weight"], [1 + 2 * value, 2 - 4 * value], rtol=1e-6)
 
 
 def head_shape(name, field, one, other):
@@ -161,6 +173,11 @@ CHECKS = {
     "temperature": (changes_the_loss, 0.03, 0.5),
     "munchausen": (changes_the_loss, 0.9, 0.2),
     "clip": (changes_the_loss, -1.0, -0.01),
+    "target_rate": (followed, 0.2, 0.75),
+    "reward_scale": (changes_the_loss, 1.0, 0.1),
+    "entropy": (changes_the_loss, -0.5, -1.0),
+    "next_action": (changes_the_loss, "sampled", "mean"),
+    "critics_read": (changes_the_loss, "representation", "actor"),
 }
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.agents import AGENTS, IQN
+from mico.deep.agents import IQN, VALUE_AGENTS
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value import Transition, greedy
 from mico.deep.networks import Network
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(3)
 SIZE, ACTIONS = 6, 3
 NETWORK = Network("table", width=SIZE, hidden=5)
-every_agent = pytest.mark.parametrize("name", AGENTS)
+every_agent = pytest.mark.parametrize("name", VALUE_AGENTS)
 
 
 def heads(agent, size=1.0):
@@ -116,7 +116,7 @@ VARIANTS = [
 
 
 def test_every_agent_has_a_naive_loss():
-    assert set(NAIVE) == set(AGENTS) == {name for name, _ in VARIANTS}
+    assert set(NAIVE) == set(VALUE_AGENTS) == {name for name, _ in VARIANTS}
 
 
 @pytest.mark.parametrize(("name", "fields"), VARIANTS)
@@ -133,7 +133,7 @@ def test_losses_against_numpy(name, fields):
             np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["dqn", "rainbow", "qr-dqn", "iqn", "m-iqn"])
+@every_agent
 def test_action_values_against_numpy(name):
     with jax.enable_x64(True):
         agent, (views, _) = small_agent(name), example(0)
@@ -197,17 +197,6 @@ def test_fractions_are_drawn_for_each_sample_or_shared():
         losses[choice] = [agent.td_loss(head, target, views, transition, key) for key in own]
     assert len({float(loss) for loss in losses["each"]}) == 4
     assert len({float(loss) for loss in losses["shared"]}) == 1
-
-
-@pytest.mark.parametrize(
-    ("priorities", "expected"), [("combined", [0.75 * 2 + 0.5, 0.75 * 0.5 * 4 + 0.5]), ("td", [2.0, 4.0])]
-)
-@every_agent
-def test_priorities_by_hand(name, priorities, expected):
-    """TD losses 2 and 4 with weights 1 and ½, a metric loss of 2, α = ¼."""
-    agent = small_agent(name, priorities=priorities)
-    td, weight = jnp.asarray([2.0, 4.0]), jnp.asarray([1.0, 0.5])
-    np.testing.assert_allclose(agent.priority_losses(td, weight, jnp.asarray(0.25), jnp.asarray(2.0)), expected)
 
 
 def test_actions_are_greedy_but_for_the_share_of_random_ones():

@@ -6,6 +6,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from mico.deep.envs import Gym
+from mico.deep.types import Spec
 
 EVERY = np.ones(2, dtype=bool)
 
@@ -34,9 +35,32 @@ class Unseeable(Shifted):
     observation_space = gymnasium.spaces.Tuple([Discrete(2)])
 
 
+class Endless(Shifted):
+    action_space = Box(-np.inf, 1, (2,))
+
+
+class Gridded(Shifted):
+    action_space = Box(-1, 1, (2, 3))
+
+
+class Lopsided(Shifted):
+    """Shows the action that it was given."""
+
+    observation_space = Box(-9, 9, (2,), np.float32)
+    action_space = Box(np.float32([-1, 2]), np.float32([3, 2.5]))
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        return action, 0.0, False, False, {}
+
+
 @pytest.fixture(autouse=True)
 def registered():
     made = {"Shifted-v0": Shifted, "Doubles-v0": Doubles, "Unseeable-v0": Unseeable}
+    made |= {"Endless-v0": Endless, "Gridded-v0": Gridded, "Lopsided-v0": Lopsided}
     for name, cls in made.items():
         gymnasium.register(name, cls)
     yield
@@ -74,6 +98,32 @@ def test_steps_as_a_plain_loop_does(env_id):
     envs.close()
 
 
+def test_numbers_of_an_action_stand_for_the_bounds_of_each():
+    env = Gym("Lopsided-v0")
+    assert env.spec == Spec((2,), "float32", 0, 2)
+    envs = env.make(2)
+    envs.reset(EVERY, np.array([0, 1]))
+    found = envs.step(np.float32([[-1, -1], [1, 1]])).frame
+    np.testing.assert_array_equal(found, [[-1, 2], [3, 2.5]])
+    found = envs.step(np.float32([[0, 0], [-0.5, 0.5]])).frame
+    np.testing.assert_array_equal(found, [[1, 2.25], [0, 2.375]])
+    found = envs.step(np.float32([[1 + 1e-6, 0], [-7, 7]])).frame  # what rounding may leave, and what nobody may ask
+    np.testing.assert_array_equal(found, [[3, 2.25], [-1, 2.5]])
+
+
+def test_a_pendulum_as_a_plain_loop_does():
+    """Its torques reach from −2 to 2."""
+    envs, plain = Gym("Pendulum-v1", max_steps=30).make(1), gymnasium.make("Pendulum-v1", max_episode_steps=30)
+    np.testing.assert_array_equal(envs.reset(EVERY[:1], np.array([5]))[0], plain.reset(seed=5)[0])
+    for action in np.random.default_rng(0).uniform(-1, 1, size=(30, 1)).astype(np.float32):
+        found = envs.step(action[None])
+        frame, reward, _, timeout, _ = plain.step(2 * action)
+        np.testing.assert_allclose(found.frame[0], frame, rtol=1e-6)
+        np.testing.assert_allclose(found.reward[0], reward, rtol=1e-6)
+        assert (found.terminal[0], found.timeout[0]) == (False, timeout)
+    assert found.timeout[0]
+
+
 def test_the_registered_limit_holds_unless_told_otherwise():
     def length(**fields):
         envs = Gym("MountainCar-v0", **fields).make(1)
@@ -90,10 +140,10 @@ def test_the_registered_limit_holds_unless_told_otherwise():
 
 
 def test_spec_says_what_is_shown():
-    assert Gym("CartPole-v1").spec == ((4,), "float32", 2)
-    assert Gym("FrozenLake-v1").spec == ((16,), "bool", 4)
-    assert Gym("Shifted-v0").spec == ((4, 4, 1), "uint8", 2)
-    assert Gym("Doubles-v0").spec == ((2,), "float32", 2)
+    assert Gym("CartPole-v1").spec == Spec((4,), "float32", 2)
+    assert Gym("FrozenLake-v1").spec == Spec((16,), "bool", 4)
+    assert Gym("Shifted-v0").spec == Spec((4, 4, 1), "uint8", 2)
+    assert Gym("Doubles-v0").spec == Spec((2,), "float32", 2)
 
 
 def test_actions_may_count_from_another_number_and_a_terminal_wins():
@@ -121,7 +171,8 @@ def test_close_closes_every_environment(monkeypatch):
         ("CartPole-v9", "did you mean CartPole-v1"),
         ("", "'' cannot be made"),
         ("no_such_module:CartPole-v1", "cannot be made: No module named 'no_such_module'"),
-        ("Pendulum-v1", "'Pendulum-v1' needs discrete actions, but has Box"),
+        ("Endless-v0", "'Endless-v0' needs actions that are discrete or bounded vectors, but has Box"),
+        ("Gridded-v0", r"needs actions that are discrete or bounded vectors, but has Box.*\(2, 3\)"),
         ("Unseeable-v0", "'Unseeable-v0' needs observations of Box or Discrete, but has Tuple"),
     ],
 )

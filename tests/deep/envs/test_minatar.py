@@ -9,6 +9,7 @@ import pytest
 
 from mico.deep.envs import MinAtar, breakout
 from mico.deep.envs.minatar import State
+from mico.deep.types import Spec
 from rollouts import rollout, rollouts
 
 PADDLE = 0  # a plane of Breakout
@@ -71,7 +72,7 @@ def test_stickiness_may_differ_between_the_runs_of_a_fleet():
     [("breakout", 4, 3), ("asterix", 4, 5), ("freeway", 7, 3), ("seaquest", 10, 6), ("space-invaders", 6, 4)],
 )
 def test_shapes_and_numbers_of_actions_are_those_of_the_paper(game, planes, minimal):
-    assert MinAtar(game).spec == ((10, 10, planes), "bool", minimal)
+    assert MinAtar(game).spec == Spec((10, 10, planes), "bool", minimal)
     assert MinAtar(game, actions="all").spec.num_actions == 6
 
 

@@ -1,11 +1,32 @@
-"""Value agents: each is a head, its TD loss and its action values."""
+"""Agents: value agents, each a head, its TD loss and its action values; and an actor with critics."""
 
+from mico.deep.agents.abstract import AbstractAgent
 from mico.deep.agents.dqn import DQN
 from mico.deep.agents.iqn import IQN
 from mico.deep.agents.miqn import MIQN
 from mico.deep.agents.qrdqn import QRDQN
 from mico.deep.agents.rainbow import Rainbow
+from mico.deep.agents.sac import SAC
+from mico.deep.agents.value import AbstractValueAgent
 
-AGENTS = {"dqn": DQN, "rainbow": Rainbow, "qr-dqn": QRDQN, "iqn": IQN, "m-iqn": MIQN}
+VALUE_AGENTS: dict[str, type[AbstractValueAgent]] = {
+    "dqn": DQN,
+    "rainbow": Rainbow,
+    "qr-dqn": QRDQN,
+    "iqn": IQN,
+    "m-iqn": MIQN,
+}
+AGENTS: dict[str, type[AbstractAgent]] = {**VALUE_AGENTS, "sac": SAC}
 
-__all__ = ["AGENTS", "DQN", "IQN", "MIQN", "QRDQN", "Rainbow"]
+__all__ = [
+    "AGENTS",
+    "DQN",
+    "IQN",
+    "MIQN",
+    "QRDQN",
+    "SAC",
+    "VALUE_AGENTS",
+    "AbstractAgent",
+    "AbstractValueAgent",
+    "Rainbow",
+]

@@ -11,7 +11,8 @@ from jaxtyping import Array, Float, Key
 from mico.deep import td
 from mico.deep.agents.value import AbstractValueAgent
 from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.networks import Dense, Head, Network
+from mico.deep.layers import Dense
+from mico.deep.networks import Head, Network
 
 
 class QuantileHead(eqx.Module):

@@ -1,15 +1,13 @@
-"""What value agents share: fields, exploration, and how the priorities of a replay follow from losses."""
+"""What value agents share: a head for discrete actions, its TD loss for one transition, and exploration."""
 
 from abc import abstractmethod
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Int, Key
 
-from mico.deep.fields import check_choices, check_least, check_range, fixed, number
+from mico.deep.agents.abstract import AbstractAgent, Outlook
 from mico.deep.networks import Network
 from mico.deep.types import Views
 
@@ -22,25 +20,11 @@ class Transition(NamedTuple):
     discount: Float[Array, ""]
 
 
-class AbstractValueAgent(eqx.Module):
+class AbstractValueAgent(AbstractAgent):
     """A head on the representation, its TD loss for one transition, and its action values; acts ε-greedily."""
 
-    horizon: int = fixed(1, "steps of a return before it bootstraps")
-    discount: float = number(0.99, "of a reward one step later")
-    learning_rate: float = number(6.25e-5, "Adam's step size")
-    adam_epsilon: float = number(1.5e-4, "Adam's ε, outside the root")
-    reward_clip: float | None = number(None, "rewards learnt from are cut to ± this; scores never are")
-    importance: Literal["weighted", "none"] = fixed("weighted", "prioritised replay's weights on the TD losses")
-    priorities: Literal["combined", "td"] = fixed(
-        "combined", "replay priorities: of TD and metric loss, or of TD alone"
-    )
-
-    def __check_init__(self) -> None:
-        check_choices(self)
-        check_least(self, horizon=1)
-        check_range(self, discount=(0.0, 1.0), learning_rate=(0.0, float("inf")), adam_epsilon=(0.0, 1.0))
-        if self.reward_clip is not None:
-            check_range(self, reward_clip=(0.0, float("inf")))
+    actions = "discrete"
+    targets = "copied"
 
     @abstractmethod
     def make_head(self, size: int, num_actions: int, network: Network, *, key: Key[Array, ""]) -> Any:
@@ -60,14 +44,25 @@ class AbstractValueAgent(eqx.Module):
         """One key for the TD loss of each sample."""
         return jax.random.split(key, size)
 
-    def optimiser(self) -> optax.GradientTransformation:
-        return optax.adam(self.learning_rate, eps=self.adam_epsilon)
+    def init(self, sizes, spec, network, *, key):
+        return self.make_head(sizes.phi, spec.num_actions, network, key=key)
 
-    def priority_losses(
-        self, td: Float[Array, " B"], weight: Float[Array, " B"], alpha: Float[Array, ""], metric: Float[Array, ""]
-    ) -> Float[Array, " B"]:
-        r"""$(1-\alpha)\,w_i\,\mathrm{td}_i + \alpha\,\mathcal L_{metric}$, or the TD losses alone."""
-        return td if self.priorities == "td" else (1 - alpha) * weight * td + alpha * metric
+    def act(self, params, observation, epsilon, keys):
+        return greedy(self.q_values(params.head, params.encoder(observation), keys[0]), epsilon, keys[1])
+
+    def perform(self, params, observation, epsilon, keys):
+        return self.act(params, observation, epsilon, keys)
+
+    def losses(self, params, target, seen, batch, key):
+        states = Views(seen.online, seen.target, seen.target_next)
+        transitions = Transition(batch.action, batch.reward, batch.discount)
+        each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0))
+        keys = self.sample_keys(key, batch.reward.size)
+        return each(params.head, target.head, states, transitions, keys), jnp.zeros(())
+
+    def outlook(self, params, observation, key):
+        q = self.q_values(params.head, params.encoder(observation), key)
+        return Outlook(q, q.max())
 
 
 def greedy(q: Float[Array, " A"], epsilon: Float[Array, ""], key: Key[Array, ""]) -> Int[Array, ""]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.envs.atari import Atari
+from mico.deep.envs.control import Control
 from mico.deep.envs.gym import Gym
 from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, Episodes, HostOutcome, HostStep
 from mico.deep.envs.minatar import MinAtar
@@ -17,6 +18,7 @@ ENVS: dict[str, Callable[..., AbstractEnv | AbstractHostEnv]] = {
     "mdp": Tabular,
     "gym": Gym,
     "atari": Atari,
+    "control": Control,
 }
 
 
@@ -40,6 +42,7 @@ __all__ = [
     "AbstractHostEnv",
     "AbstractHostEnvs",
     "Atari",
+    "Control",
     "Episodes",
     "Gym",
     "HostOutcome",

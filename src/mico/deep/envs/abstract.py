@@ -4,7 +4,7 @@ import abc
 from typing import Any, NamedTuple
 
 import equinox as eqx
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped
 
 from mico.deep.types import Spec
 
@@ -38,12 +38,12 @@ class AbstractEnv(eqx.Module):
     @property
     @abc.abstractmethod
     def spec(self) -> Spec:
-        """What it shows and how many actions it takes."""
+        """What it shows and what actions it takes."""
 
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[PyTree, Shaped[Array, "..."]]:
         """A new episode: its state and its first frame."""
 
     @abc.abstractmethod
-    def step(self, state: PyTree, action: Int[Array, ""], key: Key[Array, ""]) -> Outcome:
+    def step(self, state: PyTree, action: Shaped[Array, "..."], key: Key[Array, ""]) -> Outcome:
         """The outcome of an action, in types that do not depend on x64."""

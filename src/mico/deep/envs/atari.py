@@ -56,7 +56,12 @@ class Atari(AbstractHostEnv):
 
     @property
     def threads(self) -> int:
+        """In which games step."""
         return len(os.sched_getaffinity(0))
+
+    @property
+    def takes_turns_from(self) -> int:
+        return 2 * self.threads  # so that either half keeps all of them busy
 
     def make(self, num_envs: int) -> "AtariEnvs":
         from ale_py.vector_env import AtariVectorEnv

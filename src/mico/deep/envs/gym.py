@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with discrete actions, stepped outside JAX."""
+"""Any Gymnasium environment with discrete actions or bounded vectors, stepped outside JAX."""
 
 from typing import Any, cast, final
 
@@ -18,7 +18,8 @@ from mico.deep.types import Spec
 class Gym(AbstractHostEnv):
     """A registered Gymnasium environment; `max_steps` takes the place of the time limit that it is registered with.
 
-    Bytes, which images are made of, stay uint8, other numbers become float32, and a discrete observation one-hot.
+    Bytes, which images are made of, stay uint8, other numbers become float32, and a discrete observation one-hot. The
+    numbers of an action that is a vector lie in [-1, 1], which stands for the space's own bounds.
     """
 
     id: str = eqx.field(static=True)
@@ -53,7 +54,7 @@ class GymEnvs(AbstractHostEnvs):
 
     def __init__(self, envs: list[gymnasium.Env], spec: Spec):
         self._envs, self.spec, self.num_envs = envs, spec, len(envs)
-        self._sent = np.zeros(self.num_envs, dtype=int)
+        self._sent = np.zeros((self.num_envs, *spec.action_shape), spec.action_dtype)
 
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
         frames = self._blank()
@@ -62,15 +63,14 @@ class GymEnvs(AbstractHostEnvs):
             frames[index] = _frame(self._envs[index], self._envs[index].reset(seed=seed)[0])
         return frames
 
-    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+    def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         self._sent = actions
 
     def receive(self) -> HostStep:
         frames, rewards = self._blank(), np.zeros(self.num_envs, np.float32)
         terminal, timeout = np.zeros((2, self.num_envs), dtype=bool)
         for index, (env, action) in enumerate(zip(self._envs, self._sent, strict=True)):
-            first = cast(Discrete, env.action_space).start
-            observation, rewards[index], terminal[index], timeout[index], _ = env.step(first + int(action))
+            observation, rewards[index], terminal[index], timeout[index], _ = env.step(_spelt(env, action))
             frames[index] = _frame(env, observation)
         return HostStep(frames, rewards, terminal, timeout & ~terminal)
 
@@ -94,14 +94,27 @@ def _made(env_id: str, max_steps: int | None) -> gymnasium.Env:
 
 def _spec(env_id: str, env: gymnasium.Env) -> Spec:
     actions, observations = env.action_space, env.observation_space
-    if not isinstance(actions, Discrete):
-        raise ValueError(f"id {env_id!r} needs discrete actions, but has {actions}")
+    if isinstance(actions, Discrete):
+        counts = int(actions.n), 0
+    elif isinstance(actions, Box) and actions.is_bounded() and len(actions.shape) == 1:
+        counts = 0, actions.shape[0]
+    else:
+        raise ValueError(f"id {env_id!r} needs actions that are discrete or bounded vectors, but has {actions}")
     if isinstance(observations, Discrete):
-        return Spec((int(observations.n),), "bool", int(actions.n))
+        return Spec((int(observations.n),), "bool", *counts)
     if isinstance(observations, Box):
         dtype = "uint8" if observations.dtype == np.uint8 else "float32"
-        return Spec(observations.shape, dtype, int(actions.n))
+        return Spec(observations.shape, dtype, *counts)
     raise ValueError(f"id {env_id!r} needs observations of Box or Discrete, but has {observations}")
+
+
+def _spelt(env: gymnasium.Env, action: Any) -> Any:
+    """An action as the environment takes it."""
+    space = env.action_space
+    if isinstance(space, Discrete):
+        return space.start + int(action)
+    low, high = (bound.astype(float) for bound in (cast(Box, space).low, cast(Box, space).high))
+    return (low + (high - low) * (action.astype(float) + 1) / 2).clip(low, high).astype(space.dtype)
 
 
 def _frame(env: gymnasium.Env, observation: Any) -> Shaped[np.ndarray, "..."]:

@@ -46,7 +46,7 @@ class AbstractHostEnvs(abc.ABC):
         """New episodes in the environments that `which` marks, seeded or, by -1, not; other rows mean nothing."""
 
     @abc.abstractmethod
-    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+    def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         """Have each take a step, while others work if it can."""
 
     @abc.abstractmethod
@@ -54,7 +54,7 @@ class AbstractHostEnvs(abc.ABC):
         """What came of the step that was sent."""
 
     @final
-    def step(self, actions: Int[np.ndarray, " N"]) -> HostStep:
+    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> HostStep:
         """One step of each."""
         self.send(actions)
         return self.receive()
@@ -75,16 +75,16 @@ class AbstractHostEnv(eqx.Module):
     @property
     @abc.abstractmethod
     def spec(self) -> Spec:
-        """What it shows and how many actions it takes."""
+        """What it shows and what actions it takes."""
 
     @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
         """What `environment` takes beside the name to make it again."""
 
     @property
-    def threads(self) -> int:
-        """In how many of their own its environments step; 0 if they step in the one that waits for them."""
-        return 0
+    def takes_turns_from(self) -> int | None:
+        """So many runs make two halves of which one plays while the device learns for the other; None: never."""
+        return None
 
     @abc.abstractmethod
     def make(self, num_envs: int) -> AbstractHostEnvs:
@@ -101,19 +101,19 @@ class Episodes:
         self._envs, self._seeds = envs, seeds
         self._numbers = np.zeros(envs.num_envs, dtype=int)
         self._seeded = self._numbers.copy()  # the episode that had the last seed
-        self._actions: list[list[int]] = [[] for _ in range(envs.num_envs)]  # since then
+        self._actions: list[list[Any]] = [[] for _ in range(envs.num_envs)]  # since then
 
     def start(self) -> Shaped[np.ndarray, "N ..."]:
         """The first frames of everything."""
         nothing = {"episodes": [0] * self._envs.num_envs, "actions": [[]] * self._envs.num_envs}
         return self.restore(nothing)
 
-    def step(self, actions: Int[np.ndarray, " N"]) -> HostOutcome:
+    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> HostOutcome:
         """One step of each; where an episode ends the next one begins."""
         self.send(actions)
         return self.receive()
 
-    def send(self, actions: Int[np.ndarray, " N"]) -> None:
+    def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         """Have each take a step: `receive` waits for it."""
         self._envs.send(actions)
         for past, action in zip(self._actions, actions.tolist(), strict=True):
@@ -149,11 +149,14 @@ class Episodes:
         """All arrive together: shorter pasts begin later, and until then their environments play for nothing."""
         length = np.array([len(past) for past in self._actions])
         longest, wait = length.max(), length.max() - length
-        frame = np.zeros((length.size, *self._envs.spec.shape), self._envs.spec.dtype)
+        spec = self._envs.spec
+        frame = np.zeros((length.size, *spec.shape), spec.dtype)
         self._begin(np.ones(length.size, dtype=bool), frame)
         for time in range(longest):
-            now = [past[time - first] if time >= first else 0 for past, first in zip(self._actions, wait)]
-            step = self._envs.step(np.array(now))
+            now = np.zeros((length.size, *spec.action_shape), spec.action_dtype)
+            for index in np.flatnonzero(wait <= time):
+                now[index] = self._actions[index][time - wait[index]]
+            step = self._envs.step(now)
             frame, over = step.frame.copy(), step.terminal | step.timeout
             self._numbers += over & (wait <= time)
             self._begin(over | (wait == time + 1), frame)

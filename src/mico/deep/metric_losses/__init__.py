@@ -1,10 +1,29 @@
 """Losses that shape representations by a behavioural metric."""
 
+from mico.deep.metric_losses.abstract import AbstractMetricLoss
+from mico.deep.metric_losses.dbc import DBC, DBCDet, DBCMICo
 from mico.deep.metric_losses.ksme import KSMe
 from mico.deep.metric_losses.mico import MICo
 from mico.deep.metric_losses.pairing import AbstractPairLoss
 from mico.deep.metric_losses.simsr import SimSR
 
-METRIC_LOSSES = {"mico": MICo, "ksme": KSMe, "simsr": SimSR}
+METRIC_LOSSES: dict[str, type[AbstractMetricLoss]] = {
+    "mico": MICo,
+    "ksme": KSMe,
+    "simsr": SimSR,
+    "dbc": DBC,
+    "dbc-det": DBCDet,
+    "dbc-mico": DBCMICo,
+}
 
-__all__ = ["METRIC_LOSSES", "AbstractPairLoss", "KSMe", "MICo", "SimSR"]
+__all__ = [
+    "DBC",
+    "METRIC_LOSSES",
+    "AbstractMetricLoss",
+    "AbstractPairLoss",
+    "DBCDet",
+    "DBCMICo",
+    "KSMe",
+    "MICo",
+    "SimSR",
+]

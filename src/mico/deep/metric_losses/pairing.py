@@ -1,16 +1,15 @@
 """What the losses over pairs of transitions share: who is paired, what counts as target, how errors are averaged."""
 
-from abc import abstractmethod
 from typing import Literal, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, Num
 
 from mico.deep.errors import ERRORS
 from mico.deep.fields import check_choices, check_range, fixed, number
-from mico.deep.types import Batch, Sink, Views
+from mico.deep.metric_losses.abstract import AbstractMetricLoss
+from mico.deep.types import Batch, Sink, Spec, Views
 
 Second = Literal["target", "frozen", "online"]
 Horizon = Literal["n-step", "one-step"]
@@ -26,7 +25,7 @@ class Pairs(NamedTuple):
     bootstrap: Num[Array, ""] | float
 
 
-class AbstractPairLoss(eqx.Module):
+class AbstractPairLoss(AbstractMetricLoss):
     r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs.
 
     A loss says what m it learns of a pair, and what f makes of the gap of rewards.
@@ -46,13 +45,9 @@ class AbstractPairLoss(eqx.Module):
         check_choices(self)
         check_range(self, alpha=(0.0, 1.0))
 
-    @abstractmethod
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        """What is learnt of every x with every y."""
-
-    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
-        """What is learnt of one pair of representations."""
-        return self.measures(x[None], y[None])[0, 0]
+    @property
+    def shares(self):
+        return 1 - self.alpha, self.alpha
 
     def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         """The part of the target that the rewards give."""
@@ -60,16 +55,14 @@ class AbstractPairLoss(eqx.Module):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The views asked for beyond the three that are always there."""
         asked = {"first-step": self.horizon == "one-step", "sink": self.terminals == "absorbing"}
         return frozenset(name for name, wanted in asked.items() if wanted)
 
-    def init(self, key: Key[Array, ""], size: int) -> None:
+    def init(self, key: Key[Array, ""], size: int, spec: Spec) -> None:
         """No parameters of its own."""
-        del key, size
+        del key, size, spec
 
     def loss(self, params: None, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
-        """The loss of a batch as an agent replays it."""
         del params
         sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap)
         terminal = batch.terminal

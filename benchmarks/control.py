@@ -1,0 +1,167 @@
+"""Speed of SAC on the control suite, without and with each metric loss, beside pictures alone and learning alone.
+
+python benchmarks/control.py --runs 1 8 16 --precision bfloat16
+
+A run takes one step of 4 of the suite's, sees it as a picture, and learns once from 256 transitions. Figures are of all
+runs together, medians over turns with the least and the most. `learning alone` has the same picture at every step, for
+nothing: what training takes longer than that, it waits for pictures.
+"""
+
+import argparse
+import time
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, Control, Episodes, HostStep
+from mico.deep.parts import Parts, usual_sizes
+from mico.deep.presets import PRESETS
+from mico.deep.settings import Run
+from mico.deep.types import Spec
+
+METRICS = ("none", "mico", "dbc", "dbc-det", "dbc-mico")
+WARM_UP = 300  # steps
+
+
+class Still(AbstractHostEnv):
+    """The same picture for ever, at once."""
+
+    shown: Spec = eqx.field(static=True)
+    from_runs: int | None = eqx.field(static=True)
+    name = "still"
+
+    @property
+    def spec(self) -> Spec:
+        return self.shown
+
+    @property
+    def takes_turns_from(self) -> int | None:
+        return self.from_runs
+
+    def settings(self) -> dict[str, Any]:
+        return {}
+
+    def make(self, num_envs: int) -> "StillEnvs":
+        return StillEnvs(self.spec, num_envs)
+
+
+class StillEnvs(AbstractHostEnvs):
+    def __init__(self, spec: Spec, num_envs: int):
+        self.spec, self.num_envs = spec, num_envs
+        self._picture = np.zeros((num_envs, *spec.shape), spec.dtype)
+
+    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return self._picture
+
+    def send(self, actions: np.ndarray) -> None: ...
+
+    def receive(self) -> HostStep:
+        never = np.zeros(self.num_envs, dtype=bool)
+        return HostStep(self._picture, np.zeros(self.num_envs, np.float32), never, never)
+
+    def close(self) -> None: ...
+
+
+class Training:
+    """SAC, once it has begun to learn."""
+
+    def __init__(self, env: AbstractHostEnv, count: int, metric: str, options: argparse.Namespace):
+        preset = PRESETS["control"]["sac"]
+        parts = (
+            preset.agent,
+            None if metric == "none" else preset.metric_loss(metric),
+            env,
+            replace(preset.network, precision=options.precision),
+            replace(preset.replay, capacity=options.capacity),
+            replace(preset.schedule, learning_starts=WARM_UP),
+        )
+        runs = [Run(*parts, seed) for seed in range(count)]
+        self.count, self.time, self.engine = count, 0, Parts(runs, usual_sizes(runs))
+        self.state = self.engine.begin()
+        self.play(WARM_UP, learns=False)
+        self.play(options.length, learns=True)
+
+    def play(self, length: int, *, learns: bool) -> None:
+        self.state, _ = self.engine.play(self.state, self.time, length, learns)
+        jax.block_until_ready(self.state)
+        self.time += length
+
+    def rate(self, length: int) -> float:
+        """Agent steps, and updates, a second of all runs together."""
+        start = time.perf_counter()
+        self.play(length, learns=True)
+        return length * self.count / (time.perf_counter() - start)
+
+    def close(self) -> None:
+        self.engine.close()
+        for leaf in jax.tree.leaves(self.state):
+            leaf.delete()
+
+
+class Pictures:
+    """Environments that take actions at random, and nothing else."""
+
+    def __init__(self, env: Control, count: int):
+        self.episodes, self.rng = Episodes(env.make(count), np.arange(count)), np.random.default_rng(0)
+        self.episodes.start()
+        self.shape = (count, env.spec.action_size)
+
+    def rate(self, length: int) -> float:
+        start = time.perf_counter()
+        for _ in range(length):
+            self.episodes.step(self.rng.uniform(-1, 1, self.shape).astype(np.float32))
+        return length * self.shape[0] / (time.perf_counter() - start)
+
+    def close(self) -> None:
+        self.episodes.close()
+
+
+def measured(count: int, options: argparse.Namespace) -> None:
+    """Contenders for whose replays there is room at once: pictures, and one metric loss after the other."""
+    env = Control(options.task)
+    still = Still(env.spec, env.takes_turns_from)
+    pictures, plain = Pictures(env, count), None
+    for metric in options.metrics:
+        here = {
+            "pictures alone": pictures,
+            f"{metric}, learning alone": Training(still, count, metric, options),
+            f"{metric}, training": Training(env, count, metric, options),
+        }
+        found = {name: [] for name in here}
+        for _ in range(options.repeats):
+            for name, one in here.items():
+                found[name].append(one.rate(options.length))
+        rates = {name: median(values) for name, values in found.items()}
+        _, learning, training = rates.values()
+        plain = training if plain is None else plain
+        waiting = f"waits {1 - training / learning:.0%}, {training / plain:.0%} of {options.metrics[0]}"
+        for name, values in found.items():
+            spread = f"{rates[name]:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
+            print(f"{count:>4} {name:<26} {spread:>24}  {waiting if name.endswith('training') else ''}", flush=True)
+        for name in list(here)[1:]:
+            here[name].close()
+    pictures.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="cartpole-swingup")
+    parser.add_argument("--runs", type=int, nargs="+", default=[1, 8, 16])
+    parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
+    parser.add_argument("--capacity", type=int, default=20_000, help="frames in each replay")
+    parser.add_argument("--length", type=int, default=100, help="steps of a turn")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    print("device:", jax.devices()[0].device_kind, "·", options.task, options.precision, flush=True)
+    print(f"{'runs':>4} {'':<26} {'steps a second':>24}", flush=True)
+    for count in options.runs:
+        measured(count, options)
+
+
+if __name__ == "__main__":
+    main()

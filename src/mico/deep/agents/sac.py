@@ -1,0 +1,161 @@
+"""Soft actor-critic (Haarnoja et al., 2018), on a representation that the critics train."""
+
+import math
+from typing import Any, Literal, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from mico.deep.agents.abstract import AbstractAgent, Outlook
+from mico.deep.fields import check_range, fixed, number
+from mico.deep.layers import Perceptron, Projection
+from mico.deep.types import Latents, Params
+
+_LOG_DEVIATIONS = (-10.0, 2.0)  # the released code has no bounds
+
+
+class Gaussian(NamedTuple):
+    """A normal law of each number of an action, before a tanh."""
+
+    mean: Float[Array, "*B A"]
+    log_deviation: Float[Array, "*B A"]
+
+    def draw(self, key: Key[Array, ""]) -> tuple[Float[Array, "*B A"], Float[Array, "*B"]]:
+        r"""$a = \tanh u$ and $\log \pi(a) = \log N(u) - \sum_i \log(1 - \tanh^2 u_i)$."""
+        noise = jax.random.normal(key, self.mean.shape)
+        raw = self.mean + jnp.exp(self.log_deviation) * noise
+        density = -(noise**2 + math.log(2 * math.pi)) / 2 - self.log_deviation
+        slope = 2 * (math.log(2) - raw - jax.nn.softplus(-2 * raw))  # log(1 - tanh²), also where that rounds to 0
+        return jnp.tanh(raw), (density - slope).sum(axis=-1)
+
+
+class Heads(eqx.Module):
+    """The actor with a projection of its own, two critics, and the logarithm of the temperature."""
+
+    projection: Projection | None
+    actor: Perceptron
+    critics: tuple[Perceptron, Perceptron]
+    log_temperature: Float[Array, ""]
+
+    def latent(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
+        """What the actor sees; nothing that it learns reaches the encoder's layers."""
+        features = jax.lax.stop_gradient(features)
+        return features if self.projection is None else self.projection(features)
+
+    def policy(self, latent: Float[Array, "*B D"]) -> Gaussian:
+        mean, log_deviation = jnp.split(self.actor(latent), 2, axis=-1)
+        return Gaussian(mean, jnp.clip(log_deviation, *_LOG_DEVIATIONS))
+
+    def values(self, latent: Float[Array, "*B D"], action: Float[Array, "*B A"]) -> Float[Array, "critics ..."]:
+        """Of an action, by either critic."""
+        both = jnp.concatenate([latent, action], axis=-1)
+        return jnp.stack([critic(both)[..., 0] for critic in self.critics])
+
+
+@final
+class SAC(AbstractAgent):
+    r"""SAC (Haarnoja et al., 2018): two critics and a stochastic actor, whose entropy a learnt temperature holds up.
+
+    The critics train the representation; the actor projects the encoder's features by itself, without training them.
+    """
+
+    learning_rate: float = number(3e-4, "Adam's step size")
+    adam_epsilon: float = number(1e-8, "Adam's ε, outside the root")
+    target_rate: float = number(0.005, "how far the target network moves towards the online one with each update")
+    reward_scale: float = number(0.1, "of rewards in the critics' target; a metric loss sees them as they are")
+    entropy: float = number(-0.5, "that the temperature aims at, for each number of an action")
+    next_action: Literal["sampled", "mean"] = fixed(
+        "sampled", "in the critics' target: drawn by the actor, or the target actor's mean with a draw's log π"
+    )
+    critics_read: Literal["representation", "actor"] = fixed(
+        "representation", "φ, or the actor's projection, which leaves φ to the metric loss alone"
+    )
+
+    actions = "continuous"
+    targets = "followed"
+
+    def __check_init__(self) -> None:
+        everything = (-float("inf"), float("inf"))
+        check_range(self, target_rate=(0.0, 1.0), reward_scale=(0.0, float("inf")), entropy=everything)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"features"})
+
+    def init(self, sizes, spec, network, *, key):
+        keys = jax.random.split(key, 4)
+        projection = network.project(sizes.features, key=keys[0]) if network.latent else None
+        hidden = (network.hidden, network.hidden) if network.hidden else ()
+        actor, critic = (sizes.phi, *hidden, 2 * spec.action_size), (sizes.phi + spec.action_size, *hidden, 1)
+        one, other = (Perceptron(critic, network.initialiser, key=own) for own in keys[2:])
+        return Heads(projection, Perceptron(actor, network.initialiser, key=keys[1]), (one, other), jnp.zeros(()))
+
+    def act(self, params, observation, epsilon, keys):
+        action, _ = self._policy(params, observation).draw(keys[0])
+        return _any_instead(action, epsilon, keys[1])
+
+    def perform(self, params, observation, epsilon, keys):
+        return _any_instead(jnp.tanh(self._policy(params, observation).mean), epsilon, keys[1])
+
+    def losses(self, params, target, seen, batch, key):
+        r"""$\tfrac12\sum_k (Q_k(x, a) - y)^2$ of each sample; and the actor's $\mathbb E[\alpha\log\pi - \min_k Q_k]$,
+        with the temperature's $\mathbb E[\alpha(-\log\pi - \bar H)]$.
+        """
+        of_next, of_actor = jax.random.split(key)
+        head, features = params.head, seen.features
+        if features is None:
+            raise ValueError("SAC needs views.features")
+        aim = jax.lax.stop_gradient(self._target(params, target, seen, batch, of_next))
+        actor = jax.vmap(head.latent)(features.now)
+        latent = actor if self.critics_read == "actor" else seen.online
+        critic = ((head.values(latent, batch.action) - aim) ** 2).sum(axis=0) / 2
+        action, log_chance = head.policy(actor).draw(of_actor)
+        temperature, size = jnp.exp(head.log_temperature), batch.action.shape[-1]
+        worth = jax.lax.stop_gradient(head).values(jax.lax.stop_gradient(latent), action).min(axis=0)
+        policy = (jax.lax.stop_gradient(temperature) * log_chance - worth).mean()
+        surprise = jax.lax.stop_gradient(-log_chance).mean()
+        return critic, policy + temperature * (surprise - self.entropy * size)
+
+    def outlook(self, params, observation, key):
+        """The mean action, and what the critics say of it."""
+        head, features = params.head, params.encoder.features(observation)
+        actor = head.latent(features)
+        latent = actor if self.critics_read == "actor" else params.encoder.projected(features)
+        action = jnp.tanh(head.policy(actor).mean)
+        return Outlook(action, head.values(latent, action).min(axis=0))
+
+    def look(self, params, observations, key):
+        """Also the actor's entropy, by a draw for each state, and the temperature."""
+        _, log_chance = jax.vmap(lambda observation: self._policy(params, observation))(observations).draw(key)
+        found = {"entropy": -log_chance.mean(), "temperature": jnp.exp(params.head.log_temperature)}
+        return super().look(params, observations, key) | found
+
+    def followed(self, target, params):
+        return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)
+
+    def latents(self, params, target, features):
+        now, later = (jax.vmap(head.latent) for head in (params.head, target.head))
+        return Latents(now(features.now), later(features.target_later))
+
+    def _policy(self, params: Params, observation: Any) -> Gaussian:
+        return params.head.policy(params.head.latent(params.encoder.features(observation)))
+
+    def _target(self, params, target, seen, batch, key) -> Float[Array, " B"]:
+        r"""$y = c\,r + \gamma\,(\min_k \bar Q_k(x', a') - \alpha\log\pi(a'|x'))$."""
+        by_target = jax.vmap(target.head.latent)(seen.features.target_later)
+        if self.next_action == "mean":
+            policy = target.head.policy(by_target)
+            action, (_, log_chance) = jnp.tanh(policy.mean), policy.draw(key)
+        else:
+            action, log_chance = params.head.policy(jax.vmap(params.head.latent)(seen.features.later)).draw(key)
+        latent = by_target if self.critics_read == "actor" else seen.target_next
+        worth = target.head.values(latent, action).min(axis=0) - jnp.exp(params.head.log_temperature) * log_chance
+        return self.reward_scale * batch.reward + batch.discount * worth
+
+
+def _any_instead(action: Float[Array, " A"], epsilon: Float[Array, ""], key: Key[Array, ""]) -> Float[Array, " A"]:
+    """Another action with probability ε, each number of it drawn evenly from [-1, 1]."""
+    drawn = jax.random.uniform(key, (action.size + 1,), action.dtype)
+    return jnp.where(drawn[0] < epsilon, 2 * drawn[1:] - 1, action)

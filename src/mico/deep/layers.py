@@ -1,0 +1,153 @@
+"""Layers that networks are made of."""
+
+import math
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.nn import initializers
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float, Int, Key, Shaped
+
+Initialiser = Literal["xavier", "fan-in", "orthogonal"]
+Squash = Literal["tanh", "none"]
+
+
+def _orthogonal(key: Key[Array, ""], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    """Columns of length 1 at right angles (or rows, if there are fewer), any such alike: Gram and Schmidt, twice.
+
+    Several of LAPACK's factorisations in one program for a CPU may wait for each other for ever.
+    """
+    outputs, inputs = shape[-1], math.prod(shape[:-1])
+    drawn = jax.random.normal(key, (min(inputs, outputs), max(inputs, outputs)))
+
+    def add(index: Int[Array, ""], rows: Float[Array, "K N"]) -> Float[Array, "K N"]:
+        row = drawn[index]
+        for _ in range(2):
+            row = row - (rows @ row) @ rows
+        return rows.at[index].set(row / jnp.linalg.norm(row))
+
+    rows = jax.lax.fori_loop(0, drawn.shape[0], add, jnp.zeros_like(drawn))
+    return (rows if inputs < outputs else rows.T).reshape(shape)
+
+
+_INITIALISERS = {
+    "xavier": initializers.glorot_uniform(),
+    "fan-in": initializers.variance_scaling(1 / 3**0.5, "fan_in", "uniform"),
+    "orthogonal": _orthogonal,
+}
+
+
+class Dense(eqx.Module):
+    """An affine map, its bias 0 at first. Rows of the weight are outputs: its gradient comes out of a product so."""
+
+    weight: Float[Array, "O I"]
+    bias: Float[Array, " O"]
+
+    def __init__(self, inputs: int, outputs: int, initialiser: Initialiser, *, key: Key[Array, ""]):
+        self.weight = _INITIALISERS[initialiser](key, (inputs, outputs)).T
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: Float[Array, "... I"]) -> Float[Array, "... O"]:
+        return _affine(x, self.weight, self.bias)
+
+
+class Conv(eqx.Module):
+    """A convolution as shifted slices and one product: many networks side by side stay one batched product.
+
+    Where the kernel is a multiple of the stride, pixels of one stride are moved into the channels first. Bytes and bits
+    stay what they are until the product.
+    """
+
+    weight: Float[Array, "O P"]
+    bias: Float[Array, " O"]
+    kernel: int = eqx.field(static=True)
+    stride: int = eqx.field(static=True)
+    padding: Literal["same", "valid"] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        channels: tuple[int, int],
+        kernel: int,
+        stride: int,
+        padding: Literal["same", "valid"],
+        initialiser: Initialiser,
+        *,
+        key: Key[Array, ""],
+    ):
+        self.kernel, self.stride, self.padding = kernel, stride, padding
+        weight = _INITIALISERS[initialiser](key, (kernel, kernel, *channels))
+        shifts, block = kernel // self._block, self._block
+        split = weight.reshape(shifts, block, shifts, block, *channels)
+        self.weight = split.transpose(5, 0, 2, 1, 3, 4).reshape(channels[1], -1)
+        self.bias = jnp.zeros(channels[1])
+
+    def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
+        return _affine(numbers(self._patches(x), precision), self.weight, self.bias)
+
+    def _patches(self, x: Shaped[Array, "H W C"]) -> Shaped[Array, "I J P"]:
+        (top, rows), (left, columns) = (self._extent(size) for size in x.shape[:2])
+        wanted = [(count - 1) * self.stride + self.kernel for count in (rows, columns)]
+        spare = [max(0, want - before - size) for want, before, size in zip(wanted, (top, left), x.shape)]
+        x = jnp.pad(x, ((top, spare[0]), (left, spare[1]), (0, 0)))[: wanted[0], : wanted[1]]
+        block, step = self._block, self.stride // self._block
+        deep = x.reshape(wanted[0] // block, block, wanted[1] // block, block, -1)
+        deep = deep.transpose(0, 2, 1, 3, 4).reshape(deep.shape[0], deep.shape[2], -1)
+        shifts = range(self.kernel // block)
+        across = jnp.concatenate([deep[:, shift : shift + step * columns : step] for shift in shifts], axis=-1)
+        return jnp.concatenate([across[shift : shift + step * rows : step] for shift in shifts], axis=-1)
+
+    @property
+    def _block(self) -> int:
+        """Pixels that are moved into the channels, in either direction."""
+        return 1 if self.kernel % self.stride else self.stride
+
+    def _extent(self, size: int) -> tuple[int, int]:
+        """Zeros before the first pixel, and the number of outputs."""
+        if self.padding == "valid":
+            return 0, (size - self.kernel) // self.stride + 1
+        outputs = -(-size // self.stride)
+        return max(0, (outputs - 1) * self.stride + self.kernel - size) // 2, outputs
+
+
+class Projection(eqx.Module):
+    """A dense layer, a layer norm and, if it is to stay within bounds, a tanh."""
+
+    dense: Dense
+    norm: eqx.nn.LayerNorm
+    squash: Squash = eqx.field(static=True)
+
+    def __init__(self, inputs: int, outputs: int, squash: Squash, initialiser: Initialiser, *, key: Key[Array, ""]):
+        self.dense = Dense(inputs, outputs, initialiser, key=key)
+        self.norm = eqx.nn.LayerNorm(outputs)
+        self.squash = squash
+
+    def __call__(self, x: Float[Array, " I"]) -> Float[Array, " O"]:
+        found = self.norm(self.dense(x))
+        return jnp.tanh(found) if self.squash == "tanh" else found
+
+
+class Perceptron(eqx.Module):
+    """Hidden layers with a ReLU after each, and an affine output."""
+
+    layers: tuple[Dense, ...]
+
+    def __init__(self, sizes: tuple[int, ...], initialiser: Initialiser, *, key: Key[Array, ""]):
+        keys = jax.random.split(key, len(sizes) - 1)
+        pairs = zip(sizes, sizes[1:], keys)
+        self.layers = tuple(Dense(inputs, outputs, initialiser, key=own) for inputs, outputs, own in pairs)
+
+    def __call__(self, x: Float[Array, "... I"]) -> Float[Array, "... O"]:
+        for layer in self.layers[:-1]:
+            x = jax.nn.relu(layer(x))
+        return self.layers[-1](x)
+
+
+def _affine(x: Float[Array, "... I"], weight: Float[Array, "O I"], bias: Float[Array, " O"]) -> Float[Array, "... O"]:
+    return jnp.einsum("...i,oi->...o", x, weight.astype(x.dtype)) + bias.astype(x.dtype)
+
+
+def numbers(x: Shaped[Array, "..."], precision: DTypeLike) -> Float[Array, "..."]:
+    """Bytes become fractions of 255, bits 0 and 1."""
+    return x.astype(precision) / 255 if x.dtype == jnp.uint8 else x.astype(precision)

@@ -1,0 +1,39 @@
+"""What the learner asks of a metric loss."""
+
+from abc import abstractmethod
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float, Key
+
+from mico.deep.types import Batch, Spec, Views
+
+
+class AbstractMetricLoss(eqx.Module):
+    """What is learnt of pairs of states, and the loss by which representations learn it."""
+
+    @property
+    @abstractmethod
+    def shares(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
+        """Weights of the agent's loss and of this one in their sum."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The views asked for beyond the three that are always there."""
+        return frozenset()
+
+    @abstractmethod
+    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        """What is learnt of every x with every y."""
+
+    def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
+        """What is learnt of one pair of representations."""
+        return self.measures(x[None], y[None])[0, 0]
+
+    @abstractmethod
+    def init(self, key: Key[Array, ""], size: int, spec: Spec) -> Any:
+        """Parameters of its own for representations of this size, or None."""
+
+    @abstractmethod
+    def loss(self, params: Any, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
+        """The loss of a batch as an agent replays it."""

@@ -1,0 +1,61 @@
+"""The suite's tasks and their sizes, told by a process that has dm_control, so that others need not import it.
+
+dm_control chooses how to draw, once and for all, when it is imported; that choice is left to the user's own program.
+"""
+
+import importlib.util
+import sys
+import threading
+from contextlib import suppress
+from functools import cache
+from multiprocessing.connection import Connection
+from typing import Any, final
+
+from mico.physics.children import NO_OPENGL, connect, end, messages
+from mico.physics.settings import Sizes
+
+
+@final
+class Catalogue:
+    """Domain and task by their common name, and the sizes of any; the process it asks lasts as long as this one."""
+
+    def __init__(self) -> None:
+        self._process, self._connection = connect(__name__, opengl=NO_OPENGL)
+        self._sizes, self._lock = dict[str, Sizes](), threading.Lock()
+        self.tasks: dict[str, tuple[str, str]] = {f"{domain}-{task}": (domain, task) for domain, task in self._heard()}
+
+    def sizes(self, name: str) -> Sizes:
+        with self._lock:
+            if name not in self._sizes:
+                with suppress(ConnectionError):  # of a process that is gone nothing is heard
+                    self._connection.send(self.tasks[name])
+                self._sizes[name] = self._heard()
+            return self._sizes[name]
+
+    def _heard(self) -> Any:
+        try:
+            return self._connection.recv()
+        except (EOFError, ConnectionError):
+            raise ChildProcessError(f"dm_control cannot be used: what asks it {end(self._process)}") from None
+
+
+@cache
+def catalogue() -> Catalogue:
+    """One for all who ask."""
+    if importlib.util.find_spec("dm_control") is None:
+        raise ModuleNotFoundError("The DeepMind Control suite needs: pip install 'mico-rl[control]'")
+    return Catalogue()
+
+
+def main(channel: str) -> None:
+    """Tells all tasks, then the sizes of those asked for."""
+    from mico.physics import suite
+
+    connection = Connection(int(channel))
+    connection.send(suite.tasks())
+    for domain, task in messages(connection):
+        connection.send(suite.sizes(domain, task))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
