@@ -1,13 +1,14 @@
 """The fleet on environments outside JAX: the same learner and the same state, one step of every run at a time."""
 
-from collections.abc import Generator, Sequence
-from functools import partial
+import math
+from collections.abc import Callable, Generator, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num, Shaped
+from jaxtyping import Array, Float, Int, Num, Shaped, UInt8
 
 from mico.deep import learner
 from mico.deep.envs import AbstractHostEnv, Episodes, HostOutcome
@@ -48,26 +49,30 @@ class Hosted:
         if actions is None:
             first = _first_actions(self._fleet, state.params, state.episode, jnp.int32(time))
             actions = self._spelt(np.asarray(first))
+        fleet, structure = jax.tree.flatten(self._fleet)
+        structures, held = (_Held(*map(apart, state)) for apart in (jax.tree.structure, jax.tree.leaves))
+        programs = _programs(structure, structures)
         self._episodes.send(actions)
         for now in range(time, end):
             yield
-            taken = _taken(state.episode, actions, self._episodes.receive(), now)
+            rows = jax.device_put(_rows(actions, self._episodes.receive(), now))
             due = (now + 1) % period == 0
             if due:
-                state = state._replace(memory=_remembered(self._fleet, state.memory, taken))
+                held = held._replace(memory=programs.remembered(fleet, held.memory, held.episode, rows))
             if due and learns:
-                state, loss = _improved(self._fleet, state, np.int32(now + 1))
+                held, loss = programs.improved(fleet, held, np.int32(now + 1))
                 losses.append(loss)
-            episode, note = _chosen(self._fleet, state.params, state.episode, taken)
+            episode, note = programs.chosen(fleet, held.params, held.episode, rows)
             notes.append(np.asarray(note))
             actions = self._spelt(notes[-1][:, :-3])
             if now + 1 < end:
                 self._episodes.send(actions)
-            memory = state.memory if due else _remembered(self._fleet, state.memory, taken)
-            state = state._replace(episode=episode, memory=memory)
+            memory = held.memory if due else programs.remembered(fleet, held.memory, held.episode, rows)
+            held = held._replace(episode=episode, memory=memory)
         self._actions = actions
         over, *others = np.moveaxis(np.stack(notes)[..., -3:], -1, 0)
-        return state, Happened(Ended(over > 0, *others), _rows(losses) if losses else None)
+        happened = Happened(Ended(over > 0, *others), _stacked(losses) if losses else None)
+        return State(*map(jax.tree.unflatten, structures, held)), happened
 
     def snapshot(self) -> dict[str, Any]:
         return self._episodes.snapshot() | {"next": None if self._actions is None else self._actions.tolist()}
@@ -98,29 +103,37 @@ def in_turn(all_turns: Sequence[Generator[None, None, Any]]) -> list[Any]:
 
 
 class _Taken(NamedTuple):
-    """A step that was taken: what was seen before it, what came of it, and when."""
+    """A step of one run that was taken: what came of it, the frame to act on next, and when."""
 
-    stack: Shaped[Array, "N S ..."]
-    frame: Any
-    next_frame: Any
-    numbers: Any  # of each run the action, the reward, whether it was terminal, and whether time was out
-    time: Any
-
-    def step(self, spec: Spec) -> Step:
-        """Of one run."""
-        reward, terminal, timeout = self.numbers[-3:]
-        action = self.numbers[:-3].reshape(spec.action_shape).astype(spec.action_dtype)
-        return Step(self.stack[-1], action, reward, self.next_frame, terminal > 0, timeout > 0)
+    step: Step
+    frame: Shaped[Array, "..."]
+    time: Int[Array, ""]
 
 
-def _taken(episode: Episode, actions: Shaped[np.ndarray, "N ..."], outcome: HostOutcome, time: int) -> _Taken:
-    """As the programs take it: handing them NumPy's arrays is the shortest way to the device."""
+def _rows(actions: Shaped[np.ndarray, "N ..."], outcome: HostOutcome, time: int) -> UInt8[np.ndarray, "N K"]:
+    """A step of each run as bytes: one array is on the device sooner than several."""
+    count = len(actions)
     ends = np.stack([outcome.reward, outcome.terminal, outcome.timeout], axis=1)
-    numbers = np.concatenate([actions.reshape(len(ends), -1), ends], axis=1)
-    return _Taken(episode.stack, outcome.frame, outcome.next_frame, numbers, np.int32(time))
+    numbers = np.concatenate([actions.reshape(count, -1), ends], axis=1).astype(np.float32)
+    parts = outcome.frame, outcome.next_frame, numbers, np.full((count, 1), time, np.int32)
+    return np.concatenate([np.ascontiguousarray(part).reshape(count, -1).view(np.uint8) for part in parts], axis=1)
 
 
-_EACH = _Taken._make((0, 0, 0, 0, None))  # the axes of runs
+def _taken(row: UInt8[Array, " K"], stack: Shaped[Array, "S ..."], spec: Spec) -> _Taken:
+    """What a row says; the newest frame of the stack is what was seen before."""
+    pixels = math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+    frame, next_frame, rest = jnp.split(row, [pixels, 2 * pixels])
+    frame, next_frame = (_read(part, spec.dtype).reshape(spec.shape) for part in (frame, next_frame))
+    numbers, (time,) = _read(rest[:-4], "float32"), _read(rest[-4:], "int32")
+    action = numbers[:-3].reshape(spec.action_shape).astype(spec.action_dtype)
+    reward, terminal, timeout = numbers[-3:]
+    return _Taken(Step(stack[-1], action, reward, next_frame, terminal > 0, timeout > 0), frame, time)
+
+
+def _read(part: UInt8[Array, " K"], dtype: str) -> Shaped[Array, " L"]:
+    """Numbers that were sent as bytes."""
+    size = np.dtype(dtype).itemsize
+    return part.astype(dtype) if size == 1 else jax.lax.bitcast_convert_type(part.reshape(-1, size), dtype)
 
 
 @partial(jax.jit, static_argnames="spec")
@@ -133,36 +146,70 @@ def _first_actions(fleet: Run, params: Params, episode: Episode, time: Int[Array
     return jax.vmap(_action, in_axes=(0, 0, 0, None))(fleet, params, episode, time)
 
 
-@jax.jit
-def _chosen(fleet: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, "N K"]]:
-    """The episodes after a step, and all that the host must know: the next actions, ends, returns and lengths."""
+class _Held(NamedTuple):
+    """The parts of a state, taken apart: the leaves of each, or its structure."""
 
-    def one(run: Run, params: Params, episode: Episode, taken: _Taken) -> tuple[Episode, Float[Array, " K"]]:
-        episode, ended = learner.advance(episode, taken.step(run.env.spec), None, taken.frame)
-        note = jnp.ravel(_action(run, params, episode, taken.time + 1)), *ended
-        return episode, jnp.hstack([jnp.asarray(number, dtype=float) for number in note])
+    params: Any
+    target: Any
+    optimiser: Any
+    memory: Any
+    episode: Any
+    bad_step: Any
 
-    return jax.vmap(one, in_axes=(0, 0, 0, _EACH))(fleet, params, episode, taken)
+
+class _Programs(NamedTuple):
+    """Of a step, on lists of leaves: to take modules apart, in Python, would be a good part of what a call takes."""
+
+    chosen: Callable[..., Any]  # of fleet, parameters, episodes and rows: the episodes after the step, and a note
+    remembered: Callable[..., Any]  # of fleet, memory (given away), episodes and rows: the memory
+    improved: Callable[..., Any]  # of fleet, state (given away) and time: the state and its losses
+
+
+@cache
+def _programs(fleet: Any, parts: _Held) -> _Programs:
+    """For fleets and parts of a state of these structures."""
+    whole, leaves = jax.tree.unflatten, jax.tree.leaves
+
+    @jax.jit
+    def chosen(runs, params, episode, rows):
+        args = whole(fleet, runs), whole(parts.params, params), whole(parts.episode, episode)
+        after, note = jax.vmap(_chosen)(*args, rows)
+        return leaves(after), note
+
+    @partial(jax.jit, donate_argnums=1)
+    def remembered(runs, memory, episode, rows):
+        args = whole(fleet, runs), whole(parts.memory, memory), whole(parts.episode, episode)
+        return leaves(jax.vmap(_remembered)(*args, rows))
+
+    @partial(jax.jit, donate_argnums=1, compiler_options=COMPILER_OPTIONS)
+    def improved(runs, state, time):
+        update = jax.vmap(learner.update, in_axes=(0, 0, None))
+        after, losses = update(whole(fleet, runs), State(*map(whole, parts, state)), time)
+        return _Held(*map(leaves, after)), losses
+
+    return _Programs(chosen, remembered, improved)
+
+
+def _chosen(
+    run: Run, params: Params, episode: Episode, row: UInt8[Array, " K"]
+) -> tuple[Episode, Float[Array, " numbers"]]:
+    """The episode after a step, and all that the host must know: the next action, the end, return and length."""
+    taken = _taken(row, episode.stack, run.env.spec)
+    episode, ended = learner.advance(episode, taken.step, None, taken.frame)
+    note = jnp.ravel(_action(run, params, episode, taken.time + 1)), *ended
+    return episode, jnp.hstack([jnp.asarray(number, dtype=float) for number in note])
 
 
 def _action(run: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Shaped[Array, "..."]:
     return learner.act(run, params, episode.stack, run.schedule.exploration(time), learner.play_keys(run, time))
 
 
-@partial(jax.jit, donate_argnums=1)
-def _remembered(fleet: Run, memory: Memory, taken: _Taken) -> Memory:
-    def one(run: Run, memory: Memory, taken: _Taken) -> Memory:
-        steps = jax.tree.map(lambda leaf: leaf[None], taken.step(run.env.spec))
-        return learner.remembered(run, memory, steps, taken.time)
-
-    return jax.vmap(one, in_axes=(0, 0, _EACH))(fleet, memory, taken)
+def _remembered(run: Run, memory: Memory, episode: Episode, row: UInt8[Array, " K"]) -> Memory:
+    taken = _taken(row, episode.stack, run.env.spec)
+    steps = jax.tree.map(lambda leaf: leaf[None], taken.step)
+    return learner.remembered(run, memory, steps, taken.time)
 
 
-@partial(jax.jit, donate_argnums=1, compiler_options=COMPILER_OPTIONS)
-def _improved(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
-    return jax.vmap(learner.update, in_axes=(0, 0, None))(fleet, state, time)
-
-
-def _rows(each: Sequence[Any]) -> Any:
+def _stacked(each: Sequence[Losses]) -> Losses:
     """One row after the other, in host memory."""
     return jax.tree.map(lambda *rows: np.stack(rows), *jax.device_get(each))
