@@ -159,18 +159,23 @@ def test_under_autocast_the_loss_stays_in_float32():
 
 
 COMPILED = """
+import itertools
 import sys
 import torch
-from mico.torch import METRIC_LOSSES, Pairs
+from mico.torch import METRIC_LOSSES, FirstStep, Pairs, Sink
 
 torch.manual_seed(0)
 rows = torch.randn(3, 6, 8)
 rows[:, 3] = 0
-for loss in (kind(pairs="all") for kind in METRIC_LOSSES.values()):
+reward, terminal, sink = torch.arange(6.0), torch.tensor([True, False] * 3), Sink(*torch.randn(2, 8))
+rest = (rows[1], rows[2], reward, 0.99, terminal, FirstStep(-reward, rows[1], ~terminal, 0.9), sink)
+readings = ({}, {"pairs": "shuffled", "terminals": "absorbing", "horizon": "one-step"})
+for loss in (kind(**fields) for kind, fields in itertools.product(METRIC_LOSSES.values(), readings)):
     found = []
     for run in (loss, torch.compile(loss, fullgraph=True, backend="aot_eager")):
         x = rows[0].clone().requires_grad_()
-        value = run(Pairs(x, rows[1], rows[2], torch.arange(6.0), 0.99))
+        torch.manual_seed(1)
+        value = run(Pairs(x, *rest))
         value.backward()
         found.append((value.detach(), x.grad))
     torch.testing.assert_close(*found)
@@ -225,3 +230,13 @@ def test_alpha_is_a_share():
     with pytest.raises(ValueError, match=r"alpha.*1\.1"):
         MICoLoss(alpha=1.1)
     assert MICoLoss(beta=7.0).beta == 7
+
+
+def test_without_pytorch_it_says_what_to_install():
+    code = (
+        "import importlib.util as util; found = util.find_spec\n"
+        "util.find_spec = lambda name, *args: None if name == 'torch' else found(name, *args)\n"
+        "import mico.torch"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stderr.strip().endswith("ModuleNotFoundError: mico.torch needs: pip install 'mico-rl[torch]'")

@@ -182,6 +182,15 @@ class Pictures(gymnasium.Env):
         return picture
 
 
+class Turned(Pictures):
+    """The same with a number as action."""
+
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def step(self, action):
+        return super().step(action[0] > 0)
+
+
 class Parts(gymnasium.ObservationWrapper):
     """The same observation in two parts."""
 
@@ -194,9 +203,9 @@ class Parts(gymnasium.ObservationWrapper):
         return {"one": observation[:2], "two": observation[2:]}
 
 
-@pytest.mark.parametrize("agent", [MICoDQN, MICoQRDQN])
+@pytest.mark.parametrize("agent", [MICoDQN, MICoQRDQN, MICoSAC])
 def test_pictures_from_several_environments(agent):
-    env = make_vec_env(Pictures, n_envs=3, seed=0)
+    env = make_vec_env(Turned if agent is MICoSAC else Pictures, n_envs=3, seed=0)
     model = agent("CnnPolicy", env, metric=MICoLoss(terminals="absorbing", alpha=0.2), **SMALL).learn(90)
     assert model._n_updates > 5
     assert np.isfinite(model.logger.name_to_value["metric/loss"])
@@ -218,7 +227,7 @@ def test_rewards_and_observations_may_be_normalised():
 
 def test_an_atari_game():
     gymnasium.register_envs(ale_py)
-    env = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=2, seed=0), 4)
+    env = VecFrameStack(make_atari_env("ALE/Pong-v5", n_envs=2, seed=0, env_kwargs={"frameskip": 1}), 4)
     options = SMALL | {"batch_size": 4, "buffer_size": 100}
     model = MICoDQN("CnnPolicy", env, **options).learn(40)
     assert model._n_updates > 1
