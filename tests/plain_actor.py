@@ -27,7 +27,7 @@ def projected(projection, x):
     if projection is None:
         return x
     x = np.asarray(projection.dense.weight) @ x + np.asarray(projection.dense.bias)
-    x = (x - x.mean()) / np.sqrt(((x - x.mean()) ** 2).mean() + 1e-5)
+    x = (x - x.mean()) / np.sqrt(((x - x.mean()) ** 2).mean() + 1e-6)
     return np.tanh(x * np.asarray(projection.norm.weight) + np.asarray(projection.norm.bias))
 
 

@@ -206,3 +206,16 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, argv, message):
     assert (stop.value.code, printed.out) == (2, "")
     assert message in printed.err
     assert printed.err.count("\n") == 1
+
+
+def test_episodes_in_rounds_are_those_of_all_at_once(monkeypatch):
+    env = environment("gym/CartPole-v1")
+    run = small_run(seed=0, env=env, network=Network("mlp", width=8, hidden=8))
+    trained = Trained(run, 0, learner.fresh_params(run, env.spec))
+    whole = evaluate(trained, episodes=5, seed=3, epsilon=0.5, max_steps=60)
+    counts, make = [], type(env).make
+    monkeypatch.setattr(type(env), "most_at_once", property(lambda self: 2))
+    monkeypatch.setattr(type(env), "make", lambda self, count: counts.append(count) or make(self, count))
+    np.testing.assert_array_equal(evaluate(trained, episodes=5, seed=3, epsilon=0.5, max_steps=60), whole)
+    assert counts == [2, 2, 1]
+    assert len(set(whole)) > 2

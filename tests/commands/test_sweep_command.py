@@ -231,7 +231,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env mdp/two-state --steps 400 --out x --ray auto --processes 2", "processes are for this machine alone"),
         ("minatr --out x", "'minatr' is neither a .toml, .py or .json file nor a sweep with a name: minatar"),
         ("x.toml --out x", "x.toml: No such file or directory"),
-        ("--env minatar/breakout --agent sac --steps 400 --out x", "agent 'sac' has no preset minatar: it has vector"),
+        ("--env minatar/breakout --agent sac --steps 400 --out x", "agent 'sac' has no settings in preset minatar"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_swept_is_refused_in_a_line(refused, flags, message):

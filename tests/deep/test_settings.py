@@ -81,7 +81,7 @@ def test_runs_come_back_from_json(name):
         kind = None if metric is None else METRIC_LOSSES[metric]
         of_kind = "pairs" if kind is not None and issubclass(kind, AbstractPairLoss) else "models"
         loss = None if kind is None else kind(**fields[of_kind])
-        own = fields["agent"] | (fields["sac"] if agent == "sac" else {})
+        own = fields["agent"] | (fields["sac"] if agent == "sac" and metric is not None else {})
         run = Run(AGENTS[agent](**own), loss, env, network, replay, schedule, 2**31 - 1)
         assert_same(told(run), run)
 
@@ -201,6 +201,11 @@ def test_learning_starts_once_a_batch_of_windows_is_there():
             "dqn",
             {"metric": DBC(variant="rewrite")},
             "variant 'rewrite' needs an agent with an actor, but agent is 'dqn'",
+        ),
+        (
+            small_agent("sac", critics_read="actor"),
+            {},
+            "critics_read 'actor' leaves φ to a metric loss, but there is none to train it",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mico.physics import workers as module
 from mico.physics.settings import TaskSettings
 from mico.physics.workers import Workers
 
@@ -86,6 +87,16 @@ def until(done, seconds=20):
     while not done():
         assert time.monotonic() < last, "nothing came of it"
         time.sleep(0.01)
+
+
+def test_one_that_hangs_is_replaced(pool, undisturbed, monkeypatch):
+    workers = pool()
+    found = [workers.reset(BOTH, SEEDS).tobytes(), stepped(workers, ACTIONS[0])]
+    monkeypatch.setattr(module, "_PATIENCE", 3.0)
+    os.kill(workers.pids[1], signal.SIGSTOP)
+    with pytest.warns(RuntimeWarning, match=r"environment 1 \(pendulum-swingup\) was killed by signal 9"):
+        found.append(stepped(workers, ACTIONS[1]))
+    assert found == undisturbed[:3]
 
 
 def test_a_worker_killed_in_the_middle_of_a_step_is_replaced_and_nothing_changes(pool, undisturbed):

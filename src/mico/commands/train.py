@@ -45,6 +45,8 @@ def main(argv: list[str]) -> None:
         if "RESOURCE_EXHAUSTED" in str(error):
             raise MemoryError from error
         raise
+    except ChildProcessError as error:
+        raise ChildProcessError(f"{error}; --resume goes on from the last checkpoint") from error
     console.print(display.returns(box.SIMPLE), soft_wrap=False)
     console.print(f"Logs and parameters are in {options.out}.")
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep import frames, learner
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
@@ -84,14 +84,24 @@ def _walked(run: Run, params: Params, walk: _Walk, chance: _Chance, length: int)
 def _hosted(
     trained: Trained, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
 ) -> Float[np.ndarray, " E"]:
-    run, (epsilon, key) = trained.settings, chance
+    """As many at once as the environment is worth having, and then the others: each as it would be among all."""
+    env = cast(AbstractHostEnv, trained.settings.env)
     seeds = np.asarray(jax.random.randint(begin, (episodes,), 0, 2**31 - 1))
-    envs = Episodes(cast(AbstractHostEnv, run.env).make(episodes), seeds)
+    rounds = np.array_split(np.arange(episodes), -(-episodes // (env.most_at_once or episodes)))
+    return np.concatenate([_round(trained, seeds, which, chance, max_steps) for which in rounds])
+
+
+def _round(
+    trained: Trained, seeds: Int[np.ndarray, " E"], which: Int[np.ndarray, " N"], chance: _Chance, max_steps: int
+) -> Float[np.ndarray, " N"]:
+    run, (epsilon, key) = trained.settings, chance
+    envs = Episodes(cast(AbstractHostEnv, run.env).make(which.size), seeds[which])
     try:
         stack = jax.vmap(frames.fresh, in_axes=(0, None))(jnp.asarray(envs.start()), run.replay.stack)
-        returned, over = np.zeros(episodes), np.zeros(episodes, dtype=bool)
+        returned, over = np.zeros(which.size), np.zeros(which.size, dtype=bool)
         for time in range(max_steps):
-            actions = _chosen(run, trained.params, stack, (epsilon, jax.random.fold_in(key, time)))
+            keys = jax.random.split(jax.random.fold_in(key, time), (seeds.size, 3))[which]
+            actions = _chosen(run, trained.params, stack, epsilon, keys)
             outcome = envs.step(np.asarray(actions))
             returned += np.where(over, 0.0, outcome.reward)
             over |= outcome.terminal | outcome.timeout
@@ -104,9 +114,9 @@ def _hosted(
 
 
 @jax.jit
-def _chosen(run: Run, params: Params, stack: Shaped[Array, "E S ..."], chance: _Chance) -> Shaped[Array, "E ..."]:
-    epsilon, key = chance
-    keys = jax.random.split(key, (stack.shape[0], 3))
+def _chosen(
+    run: Run, params: Params, stack: Shaped[Array, "E S ..."], epsilon: Float[Array, ""], keys: Key[Array, "E 3"]
+) -> Shaped[Array, "E ..."]:
     return jax.vmap(lambda stack, keys: learner.perform(run, params, stack, epsilon, keys))(stack, keys)
 
 

@@ -22,7 +22,8 @@ from mico.deep.types import Params, Spec, Step
 class Hosted:
     """Environments of all runs, stepped together, and the programs that learn and act between their steps.
 
-    What is not needed for the next actions, remembering a step, is done while the environments take the next one.
+    What is not needed for the next actions is done while the environments take the next step: a step is remembered,
+    unless it is one of those after which the runs learn.
     """
 
     def __init__(self, runs: Sequence[Run], fleet: Run):

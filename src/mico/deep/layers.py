@@ -120,7 +120,7 @@ class Projection(eqx.Module):
 
     def __init__(self, inputs: int, outputs: int, squash: Squash, initialiser: Initialiser, *, key: Key[Array, ""]):
         self.dense = Dense(inputs, outputs, initialiser, key=key)
-        self.norm = eqx.nn.LayerNorm(outputs)
+        self.norm = eqx.nn.LayerNorm(outputs, eps=1e-6)
         self.squash = squash
 
     def __call__(self, x: Float[Array, " I"]) -> Float[Array, " O"]:

@@ -71,7 +71,7 @@ class Network(eqx.Module):
     )
     width: int = fixed(128, "of the encoder's layers, where it leaves that open (mlp, table; control with states)")
     latent: int = fixed(0, "size that φ is projected to, by a dense layer and a layer norm; 0 for none")
-    squash: Squash = fixed("tanh", "what keeps a projected φ within bounds")
+    squash: Squash = fixed("tanh", "what keeps φ within bounds, if it is projected")
     hidden: int = fixed(128, "units between φ and the output; 0 for none")
     initialiser: Initialiser = fixed("xavier", "rule by which weights are drawn at first")
     precision: Literal["float32", "bfloat16"] = fixed("float32", "what the encoder computes in")

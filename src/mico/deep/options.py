@@ -62,8 +62,8 @@ class Choice(NamedTuple):
         if family == "mdp" and member not in MDPS:
             raise ValueError(f"env {self.env!r} is no problem: did you mean {near(member, MDPS)}?")
         if self.agent not in PRESETS[self._preset]:
-            fitting = [name for name, agents in PRESETS.items() if self.agent in agents]
-            raise ValueError(f"agent {self.agent!r} has no preset {self._preset}: it has {', '.join(fitting)}")
+            fitting = ", ".join(PRESETS[self._preset])
+            raise ValueError(f"agent {self.agent!r} has no settings in preset {self._preset}, which is for {fitting}")
 
     @property
     def _preset(self) -> str:

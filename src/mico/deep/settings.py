@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mico.deep.agents import AGENTS, AbstractAgent
+from mico.deep.agents import AGENTS, SAC, AbstractAgent
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
 from mico.deep.fields import check_least, check_range, fixed, flat, number
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
@@ -86,6 +86,8 @@ class Run(eqx.Module):
         if (self.schedule.target_period is None) != (self.agent.targets == "followed"):
             wanted = "none: its target follows with every update" if self.agent.targets == "followed" else "a number"
             raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
+        if self.metric is None and isinstance(self.agent, SAC) and self.agent.critics_read == "actor":
+            raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
         ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
         if ahead and self.agent.horizon > 1:
             raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {self.agent.horizon}")

@@ -18,6 +18,8 @@ from mico.physics.graphics import back_end
 from mico.physics.settings import TaskSettings
 from mico.physics.worker import Play, row
 
+_PATIENCE = 300.0  # seconds that a step, or a process that begins with many others, may take
+
 
 @final
 class Workers:
@@ -92,6 +94,8 @@ class Workers:
     def _answered(self, index: int) -> bool:
         """Whether it is alive; an error of its own is raised here."""
         try:
+            if not self._connections[index].poll(_PATIENCE):
+                self._processes[index].kill()  # it hangs, perhaps in a driver
             trouble = self._connections[index].recv()
         except (EOFError, OSError):
             return False

@@ -34,7 +34,7 @@ _ATARI = Pace(
 _IQN = Pace({10: 48_000.0}, {10: 48_000.0})
 # How many times DQN's time the others took on two cores, beside other work: rough.
 _TIMES_OF_DQN = {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0}
-# From the arithmetic of SAC's update on 256 images, about 2e11 operations at 2e13 a second.
+# From the arithmetic of SAC's update on 256 images, about 1.5e11 operations at 1.5e13 a second.
 _CONTROL = Pace({1: 100.0}, {1: 100.0})
 
 

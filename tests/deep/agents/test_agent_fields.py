@@ -11,6 +11,7 @@ import pytest
 from mico.deep import learner
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.agents.value import Transition
+from mico.deep.metric_losses import MICo
 from mico.deep.replay import Replay
 from mico.deep.types import Step, Views
 from small_runs import NETWORK, SMALL, small_agent, small_batch, small_run, two_networks
@@ -28,7 +29,7 @@ def head_of(agent, key=KEY):
 def loss(agent):
     """Of one transition; with an actor, of a batch, and what else is minimised."""
     if agent.actions == "continuous":
-        run = small_run(agent, seed=0)
+        run = small_run(agent, MICo(), seed=0)
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
         seen = learner.views(run, params, target, batch)

@@ -89,8 +89,8 @@ class SAC(AbstractAgent):
         projection = network.project(sizes.features, key=keys[0]) if network.latent else None
         hidden = (network.hidden, network.hidden) if network.hidden else ()
         actor, critic = (sizes.phi, *hidden, 2 * spec.action_size), (sizes.phi + spec.action_size, *hidden, 1)
-        one, other = (Perceptron(critic, network.initialiser, key=own) for own in keys[2:])
-        return Heads(projection, Perceptron(actor, network.initialiser, key=keys[1]), (one, other), jnp.zeros(()))
+        one, other = (Perceptron(critic, "xavier", key=own) for own in keys[2:])  # as released, unlike the encoder
+        return Heads(projection, Perceptron(actor, "xavier", key=keys[1]), (one, other), jnp.zeros(()))
 
     def act(self, params, observation, epsilon, keys):
         action, _ = self._policy(params, observation).draw(keys[0])

@@ -1,5 +1,6 @@
 """The DeepMind Control suite (Tassa et al., 2018), each environment in a process of its own."""
 
+import os
 from typing import Any, final
 
 import equinox as eqx
@@ -26,7 +27,7 @@ class Control(AbstractHostEnv):
     task: str = eqx.field(static=True)
     observation: Observation = fixed("pixels", "frames in colour, or the numbers of the state")
     action_repeat: int = fixed(4, "steps of the suite that an action lasts")
-    size: int = fixed(84, "pixels on each side of a frame")
+    size: int = fixed(84, "pixels on each side of a frame, if these are seen")
     camera: int = fixed(0, "which of the task's cameras frames are from")
     max_steps: int | None = fixed(None, "where episodes are cut off, if not where the suite does")
 
@@ -54,6 +55,10 @@ class Control(AbstractHostEnv):
         if self.observation == "state":
             return Spec((sizes.state,), "float32", 0, sizes.action)
         return Spec((self.size, self.size, 3), "uint8", 0, sizes.action)
+
+    @property
+    def most_at_once(self) -> int:
+        return len(os.sched_getaffinity(0))  # processes, each with a task, and maybe OpenGL, in memory of its own
 
     @property
     def takes_turns_from(self) -> int | None:

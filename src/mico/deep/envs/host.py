@@ -86,6 +86,11 @@ class AbstractHostEnv(eqx.Module):
         """So many runs make two halves of which one plays while the device learns for the other; None: never."""
         return None
 
+    @property
+    def most_at_once(self) -> int | None:
+        """How many side by side are worth having; None: any number."""
+        return None
+
     @abc.abstractmethod
     def make(self, num_envs: int) -> AbstractHostEnvs:
         """So many of it, side by side."""
