@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,7 +120,7 @@ class Checkpoints:
                 raise
             raise OSError(error.errno, error.strerror, str(target)) from error
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            _clear(temporary)
         sync(self.folder)
         steps = self._steps()
         for old in steps[: -self.keep]:
@@ -141,6 +142,15 @@ class Checkpoints:
         temporary = self.folder / f".{path.name}.removed.tmp"
         path.rename(temporary)
         shutil.rmtree(temporary)
+
+
+def _clear(folder: Path) -> None:
+    """Orbax's threads may still add files to what it failed to write; what they leave for good goes with the next."""
+    for _ in range(20):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
 
 
 def fits(state: PyTree) -> bool:
