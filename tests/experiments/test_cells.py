@@ -93,6 +93,7 @@ def test_workers_end_with_their_parent(tmp_path):
     parent = subprocess.Popen([sys.executable, script, tmp_path], env=os.environ | {"PYTHONPATH": paths})
     started = lambda: [int(path.name[3:]) for path in tmp_path.glob("at-*")]  # noqa: E731
     wait_for(lambda: len(started()) == 2)
+    assert all(Path(f"/proc/{worker}").exists() for worker in started())
     parent.kill()
     parent.wait()
     wait_for(lambda: not any(Path(f"/proc/{worker}").exists() for worker in started()))

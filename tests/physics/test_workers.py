@@ -228,5 +228,6 @@ def numbers(program):
 def test_workers_end_though_a_copy_of_their_parent_holds_their_pipes_open():
     copying = PROGRAM.replace("told = -1", "import os, time; told = -1 if os.fork() else time.sleep(60)")
     with begun(copying) as (program, pids):
+        assert all(map(alive, pids))
         program.kill()  # its copy sleeps on
         until(lambda: not any(map(alive, pids)))

@@ -258,6 +258,7 @@ def test_processes_end_with_the_one_that_started_them(undisturbed, tmp_path, cac
     process = mico(*flags, cache=cache)
     wait_for(lambda: all((tmp_path / fleet.name / "fleet.json").exists() for fleet in fleets))
     workers = [writer_of(fleet, tmp_path) for fleet in fleets]
+    assert all(is_alive(pid) for pid in workers)
     process.kill()
     ended(process)
     wait_for(lambda: not any(is_alive(pid) for pid in workers), seconds=20)
