@@ -17,7 +17,7 @@ import numpy as np
 
 from mico.deep.envs import Episodes, environment
 from mico.deep.metric_losses import MICo
-from mico.deep.parts import Parts
+from mico.deep.parts import Parts, even_sizes
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 
@@ -25,10 +25,10 @@ WHOLE = 50_000_000  # steps of 200 million frames
 
 
 class Training:
-    """DQN, once it has begun to learn."""
+    """An agent, once it has begun to learn."""
 
-    def __init__(self, sizes: list[int], metric: str, options: argparse.Namespace):
-        preset = PRESETS["atari"]["dqn"]
+    def __init__(self, sizes: list[int], agent: str, metric: str, options: argparse.Namespace):
+        preset = PRESETS["atari"][agent]
         parts = (
             preset.agent,
             MICo(alpha=preset.alpha) if metric == "mico" else None,
@@ -82,13 +82,14 @@ def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Names
 
 def measured(count: int, options: argparse.Namespace) -> None:
     emulator = Emulator(options.game, count)
-    schedules = {"one part": [count]} | ({"two parts": [count - count // 2, count // 2]} if count > 1 else {})
     training = {
-        f"{metric}, {name}": Training(sizes, metric, options)
-        for metric in ("none", "mico")
-        for name, sizes in schedules.items()
+        f"{agent}, {metric}, {_parts(parts)}": Training(even_sizes(count, parts), agent, metric, options)
+        for agent in options.agent
+        for metric in options.metric
+        for parts in options.parts
+        if parts <= count
     }
-    rates = {"emulator alone": emulator.rate} | {f"dqn, {name}": one.rate for name, one in training.items()}
+    rates = {"emulator alone": emulator.rate} | {name: one.rate for name, one in training.items()}
     found = turns(rates, options)
     alone = median(found["emulator alone"])
     for name, values in found.items():
@@ -96,16 +97,23 @@ def measured(count: int, options: argparse.Namespace) -> None:
         spread = f"{rate:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
         hours = "" if name == "emulator alone" else f"{WHOLE * count / rate / 3600:>10.1f}"
         frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
-        print(f"{count:>4} {name:<20} {spread:>26} {rate / alone:>6.0%} {frames} {hours}", flush=True)
+        print(f"{count:>4} {name:<24} {spread:>26} {rate / alone:>6.0%} {frames} {hours}", flush=True)
     emulator.episodes.close()
     for one in training.values():
         one.engine.close()
 
 
+def _parts(count: int) -> str:
+    return "1 part" if count == 1 else f"{count} parts"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--game", default="atari/breakout")
+    parser.add_argument("--agent", choices=PRESETS["atari"], nargs="+", default=["dqn"])
+    parser.add_argument("--metric", choices=("none", "mico"), nargs="+", default=["none", "mico"])
     parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
+    parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4], help="threads that a fleet is split among")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--capacity", type=int, default=100_000, help="frames in each replay")
     parser.add_argument("--length", type=int, default=400, help="steps of a turn")
@@ -113,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
     header = f"{'agent steps a second':>26} {'share':>6} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"
-    print(f"{'runs':>4} {'':<20} {header}", flush=True)
+    print(f"{'runs':>4} {'':<24} {header}", flush=True)
     for count in options.runs:
         measured(count, options)
 

@@ -39,7 +39,7 @@ class Still(AbstractHostEnv):
         return self.shown
 
     @property
-    def takes_turns_from(self) -> int | None:
+    def splits_from(self) -> int | None:
         return self.from_runs
 
     def settings(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ class Pictures:
 def measured(count: int, options: argparse.Namespace) -> None:
     """Contenders for whose replays there is room at once: pictures, and one metric loss after the other."""
     env = Control(options.task)
-    still = Still(env.spec, env.takes_turns_from)
+    still = Still(env.spec, env.splits_from)
     pictures, plain = Pictures(env, count), None
     for metric in options.metrics:
         here = {

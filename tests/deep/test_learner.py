@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 from batches import naive_loss
 from mico.deep import learner
@@ -249,12 +250,19 @@ def test_what_a_look_sees_against_numpy(metric, beta):
     phi = encode(state.params, batch.observation)
     pairs = [(x, y) for i, x in enumerate(phi) for j, y in enumerate(phi) if i != j]
     theta = np.mean([np.arccos(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1)) for x, y in pairs])
+    worth = values(state.params, phi).max(axis=1)
+    gaps = [abs(a - b) for i, a in enumerate(worth) for j, b in enumerate(worth) if i != j]
+    distances = [x @ y if type(metric) is KSMe else mico_distance(x, y, beta) for x, y in pairs]
+    sigma = np.linalg.svd(phi, compute_uv=False)
     expected = {
-        "q": values(state.params, phi).max(axis=1).mean(),
-        "distance": np.mean([x @ y if type(metric) is KSMe else mico_distance(x, y, beta) for x, y in pairs]),
+        "q": worth.mean(),
+        "distance": np.mean(distances),
         "reduced_distance": beta * theta,
         "norm": np.sqrt((phi**2).sum(axis=1)).mean(),
         "angle": theta,
+        "effective_rank": np.exp(stats.entropy(sigma[sigma > 1e-9])),
+        "dead_units": np.mean([not unit.any() for unit in phi.T]),
+        "agreement": stats.spearmanr(np.round(distances, 9), np.round(gaps, 9)).statistic,  # ties are ties
     }
     found = jax.jit(learner.look)(run, state, jnp.int32(TIME))
     assert set(found) == set(expected)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.layers import Conv, Dense, Perceptron, Projection
+from mico.deep.layers import Conv, Dense, Perceptron, Projection, by_library
 from mico.deep.networks import ENCODERS, Head, Network, Sizes
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -73,15 +73,21 @@ def check_convolution(layer, dtype):
     def ours(weight, bias, x):
         return jax.tree.unflatten(jax.tree.structure(conv), [weight, bias])(x, float)
 
+    def other_way(weight, bias, x):
+        return by_library(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
+
     def theirs(weight, bias, x):
         return convolved(x, weight, bias, conv)
 
-    both = jax.jit(lambda *args: [jax.grad(partial(mixed, f), wanted, has_aux=True)(*args) for f in (ours, theirs)])
-    (gradients, found), (expected_gradients, expected) = both(weight, bias, x)
-    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
-    for one, other in zip(gradients, expected_gradients, strict=True):
-        # Without padding the last pixels may have no effect at all, so some gradients are 0.
-        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * float(jnp.abs(other).max()))
+    ways = theirs, ours, other_way
+    (expected_gradients, expected), *others = jax.jit(
+        lambda *args: [jax.grad(partial(mixed, way), wanted, has_aux=True)(*args) for way in ways]
+    )(weight, bias, x)
+    for gradients, found in others:
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+        for one, other in zip(gradients, expected_gradients, strict=True):
+            # Without padding the last pixels may have no effect at all, so some gradients are 0.
+            np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-6 * float(jnp.abs(other).max()))
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -1,16 +1,18 @@
-"""A fleet in two parts that take turns is the same fleet."""
+"""A fleet in two parts side by side is the same fleet."""
 
 import json
+import signal
+import threading
+import time
 
 import jax
 import numpy as np
 import pytest
 
 from mico.deep.envs import environment
-from mico.deep.hosted import in_turn
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
-from mico.deep.parts import Parts, usual_sizes
+from mico.deep.parts import Parts, beside, even_sizes, usual_sizes
 from mico.deep.train import Manner, train
 from small_runs import assert_close, small_agent, small_run
 from trainings import Crash, crashing, left
@@ -43,27 +45,50 @@ def test_two_parts_are_one_fleet():
     assert found[0][1][1].losses.updated.shape == (10, 3)
 
 
-def test_turns_are_taken_one_after_the_other():
-    order = []
-
-    def turns(name, count):
-        for index in range(count):
-            order.append((name, index))
-            yield
-        return name
-
-    assert in_turn([turns("a", 2), turns("b", 4), turns("c", 0)]) == ["a", "b", "c"]
-    assert order == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("b", 2), ("b", 3)]
+def test_jobs_wait_for_each_other_in_threads_of_their_own():
+    meeting = threading.Barrier(3, timeout=30)
+    assert beside([lambda stopped, index=index: (meeting.wait(), index)[1] for index in range(3)]) == [0, 1, 2]
 
 
-def test_there_are_two_where_each_keeps_all_threads_busy():
-    threads = ATARI.threads
-    assert ATARI.takes_turns_from == 2 * threads
-    assert usual_sizes(runs(2 * threads)) == [threads, threads]
-    assert usual_sizes(runs(2 * threads + 1)) == [threads + 1, threads]
-    assert usual_sizes(runs(2 * threads - 1)) == [2 * threads - 1]
+def until_stopped(stopped):
+    start = time.monotonic()
+    while not stopped():
+        if time.monotonic() - start > 30:
+            raise TimeoutError
+        time.sleep(0.001)
+    raise InterruptedError
+
+
+def test_if_a_job_fails_the_others_stop_and_its_error_is_told():
+    def fails(stopped):
+        raise OSError("the emulator is gone")
+
+    for jobs in ([fails, until_stopped], [until_stopped, fails]):
+        with pytest.raises(OSError, match="the emulator is gone"):
+            beside(jobs)
+
+
+def test_if_the_wait_is_interrupted_all_jobs_stop():
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        beside([until_stopped, until_stopped])
+
+
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
+def test_there_are_two_where_that_pays():
+    assert usual_sizes(runs(7)) == [7]
+    assert usual_sizes(runs(8)) == [4, 4]
+    assert usual_sizes(runs(9)) == [5, 4]
     assert usual_sizes(runs(9, environment("gym/CartPole-v1"))) == [9]
     assert usual_sizes(runs(9, environment("mdp/four-rooms"))) == [9]
+
+
+def test_sizes_are_even():
+    assert [even_sizes(9, parts) for parts in (1, 2, 4)] == [[9], [5, 4], [3, 2, 2, 2]]
 
 
 def test_sizes_that_do_not_add_up_are_refused(unchecked):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mico.sweeps.costs import estimate, makespan
+from mico.sweeps.costs import duration, estimate, makespan
 from mico.sweeps.grid import Sweep, cells
 from mico.sweeps.plan import plan
 
@@ -52,9 +52,9 @@ def test_other_agents_are_slower_and_say_what_was_measured():
 def test_what_was_never_timed_has_no_estimate_and_what_is_derived_says_so():
     assert estimate(fleet(1, env=["mdp/two-state"]), "cpu") is None
     assert estimate(fleet(1, env=["atari/pong"]), "cpu") is None
-    found = estimate(fleet(8, env=["atari/pong"]), "gpu")
-    assert not found.measured
-    assert found.seconds == pytest.approx(8 * 1_000_000 / 4 * 154e-6 * 2)  # an update every 4 steps, and as much again
+    dqn, rainbow = (estimate(fleet(8, env=["atari/pong"], agent=[agent]), "gpu") for agent in ("dqn", "rainbow"))
+    assert (dqn.measured, rainbow.measured) == (True, False)
+    assert dqn.seconds == rainbow.seconds == pytest.approx(8_000_000 / 3_716)
     control = estimate(fleet(5, env=["control/cheetah-run"], agent=["sac"]), "gpu")
     assert (control.measured, control.seconds) == (False, pytest.approx(50_000))
 
@@ -64,3 +64,10 @@ def test_many_devices_share_fleets_as_they_become_free():
     assert makespan([3.0, 3.0, 2.0, 2.0, 2.0], 2) == 7.0
     assert makespan([5.0, 1.0, 1.0, 1.0], 3) == 5.0
     assert math.isclose(makespan([0.1] * 10, 100), 0.1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(90.0, "90 seconds"), (150.0, "2 minutes"), (7_300.0, "2 hours"), (864_000.0, "10 days")]
+)
+def test_durations_are_in_the_unit_of_which_there_are_a_few(seconds, words):
+    assert duration(seconds) == words

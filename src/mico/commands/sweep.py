@@ -19,7 +19,7 @@ from mico.results.folders import writable
 from mico.results.lock import exclusive
 from mico.results.log import summary_writer
 from mico.sweeps import local
-from mico.sweeps.costs import DEVICES, Device, estimate, makespan
+from mico.sweeps.costs import DEVICES, Device, duration, estimate, makespan
 from mico.sweeps.fleets import finished, frozen
 from mico.sweeps.manifest import Limits, planned, write_manifest
 from mico.sweeps.plan import Fleet
@@ -139,17 +139,10 @@ def _time(fleets: Sequence[Fleet], device: Device, devices: int) -> str | None:
         return None
     seconds = [one.seconds for one in found]
     how = "from what was measured on MinAtar" if all(one.measured for one in found) else "an estimate, not measured"
-    line = f"About {_duration(sum(seconds))} on {DEVICES[device]}"
+    line = f"About {duration(sum(seconds))} on {DEVICES[device]}"
     if devices > 1:
-        line += f", about {_duration(makespan(seconds, devices))} on {devices} such"
+        line += f", about {duration(makespan(seconds, devices))} on {devices} such"
     return f"{line} ({how})."
-
-
-def _duration(seconds: float) -> str:
-    """In the unit of which there are a few: an estimate is no more exact."""
-    units = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
-    name = next((name for name, unit in units.items() if seconds >= 2 * unit), "seconds")
-    return f"{seconds / units[name]:,.0f} {name}"
 
 
 def _ended(fleets: Sequence[Fleet], failed: dict[Fleet, Status], out: Path) -> str:

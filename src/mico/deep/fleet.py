@@ -1,6 +1,6 @@
 """Many runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -47,6 +47,10 @@ class Happened(NamedTuple):
     losses: Losses | None
 
 
+# What is left to do of a chunk; it is given what says whether to stop.
+Job = Callable[[Callable[[], bool]], tuple[State, Happened]]
+
+
 class Simulated:
     """Environments of all runs inside the program that trains them."""
 
@@ -60,12 +64,10 @@ class Simulated:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
-    def turns(
-        self, state: State, time: int, length: int, learns: bool
-    ) -> Generator[None, None, tuple[State, Happened]]:
-        """The same, without a pause."""
-        yield from ()
-        return self.play(state, time, length, learns)
+    def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
+        """The same, under way at once: the device goes on by itself."""
+        played = self.play(state, time, length, learns)
+        return lambda stopped: played
 
     def snapshot(self) -> dict[str, Any]:
         """Nothing: the state has it all."""

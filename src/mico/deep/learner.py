@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from mico.deep import frames
+from mico.deep import frames, geometry
+from mico.deep.layers import by_library
 from mico.deep.metric_losses.mico import MICo, angle
 from mico.deep.replay import Memory
 from mico.deep.settings import Run
@@ -121,31 +122,79 @@ def remembered(run: Run, memory: Memory, steps: Step, time: Int[Array, ""]) -> M
 
 def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
     """One gradient step on a replayed batch; a run that is not finite keeps the parameters it had, for good."""
-    of_batch, of_td, of_metric = jax.random.split(_key(run, _LEARN, time), 3)
-    batch, ids = run.replay.sample(state.memory, time, run.window, of_batch)
+    drawn = _draw(run, state.memory, time)
+    new, losses, priorities = _improve(run, state._replace(memory=None), drawn, time)
+    return new._replace(memory=_reprioritised(run, state.memory, drawn.ids, priorities)), losses
+
+
+def update_each(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
+    """The same of all runs of a fleet, side by side; or in turn, where the batch of one fills the device.
+
+    Drawing is always side by side: a run's own part of the replay would be copied.
+    """
+    if not in_turn(fleet):
+        return jax.vmap(update, in_axes=(0, 0, None))(fleet, state, time)
+    drawn = jax.vmap(_draw, in_axes=(0, 0, None))(fleet, state.memory, time)
+    each = fleet, state._replace(memory=None), drawn
+    new, losses, priorities = jax.lax.map(lambda one: _improve(one[0], one[1], one[2], time), each)
+    memory = jax.vmap(_reprioritised)(fleet, state.memory, drawn.ids, priorities)
+    return new._replace(memory=memory), losses
+
+
+def in_turn(run: Run) -> bool:
+    return run.network.fills_device(run.env.spec.shape)
+
+
+class _Drawn(NamedTuple):
+    """A batch, where in the replay it is from, and whether there was anything to draw."""
+
+    batch: Batch
+    ids: Any
+    there: Bool[Array, ""]
+
+
+def _draw(run: Run, memory: Memory, time: Int[Array, ""]) -> _Drawn:
+    of_batch, _, _ = _update_keys(run, time)
+    batch, ids = run.replay.sample(memory, time, run.window, of_batch)
+    return _Drawn(batch, ids, run.replay.can_sample(memory, time, run.window))
+
+
+def _reprioritised(run: Run, memory: Memory, ids: Any, losses: Float[Array, " B"]) -> Memory:
+    return run.replay.reprioritise(memory, ids, losses)
+
+
+def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tuple[State, Losses, Float[Array, " B"]]:
+    """A gradient step, without the replay; and the losses by which samples will be drawn again."""
+    _, of_td, of_metric = _update_keys(run, time)
+    batch, there = drawn.batch, drawn.there
     weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
     of_agent, of_loss = (1.0, 0.0) if run.metric is None else run.metric.shares
+    target = by_library(state.target) if in_turn(run) else state.target
 
     def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, " B"], Float[Array, ""]]]:
-        seen = views(run, params, state.target, batch)
-        td, other = run.agent.losses(params, state.target, seen, batch, of_td)
+        params = by_library(params) if in_turn(run) else params
+        seen = views(run, params, target, batch)
+        td, other = run.agent.losses(params, target, seen, batch, of_td)
         metric = jnp.zeros(()) if run.metric is None else run.metric.loss(params.metric, seen, batch, of_metric)
         return of_agent * ((weight * td).mean() + other) + of_loss * metric, (td, metric)
 
     (loss, (td, metric)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
     changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
-    there = run.replay.can_sample(state.memory, time, run.window)
     finite = jnp.isfinite(loss) & _finite(gradients)
     sound = finite & there & (state.bad_step < 0)
-    combined = of_agent * weight * td + of_loss * metric
-    memory = run.replay.reprioritise(state.memory, ids, run.agent.priority_losses(td, combined))
     params = optax.apply_updates(state.params, changes)
     new = state._replace(params=params, target=run.agent.followed(state.target, params), optimiser=optimiser)
     moved = ("params", "optimiser") if run.agent.targets == "copied" else ("params", "target", "optimiser")
     kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in moved}
     first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
     losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
-    return state._replace(**kept, memory=memory, bad_step=first_bad), Losses(sound, *losses)
+    priorities = run.agent.priority_losses(td, of_agent * weight * td + of_loss * metric)
+    return state._replace(**kept, bad_step=first_bad), Losses(sound, *losses), priorities
+
+
+def _update_keys(run: Run, time: Int[Array, ""]) -> Key[Array, "3"]:
+    """For the batch, the agent and the metric loss."""
+    return jax.random.split(_key(run, _LEARN, time), 3)
 
 
 def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
@@ -176,20 +225,25 @@ def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
 
 
 def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
-    """What the representation of a replayed batch is like: values, norms, angles and learnt distances."""
+    """What the representation of a replayed batch is like: values, norms, angles, learnt distances and their sense."""
     of_batch, of_values = jax.random.split(_key(run, _LOOK, time))
     batch, _ = run.replay.sample(state.memory, time, run.window, of_batch)
     phi = jax.vmap(state.params.encoder)(batch.observation)
+    worth = jax.vmap(lambda one: run.agent.outlook(state.params, one, of_values).worth)(batch.observation)
     beta = getattr(run.metric, "beta", _BETA)
     apart = ~jnp.eye(phi.shape[0], dtype=bool)
     measure = MICo(beta=_BETA) if run.metric is None else run.metric
-    distance = jnp.mean(measure.measures(phi, phi), where=apart)
+    distance = measure.measures(phi, phi)
     theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=apart)
     return run.agent.look(state.params, batch.observation, of_values) | {
-        "distance": distance,
+        "q": worth.mean(),
+        "distance": jnp.mean(distance, where=apart),
         "reduced_distance": beta * theta,
         "norm": jnp.linalg.norm(phi, axis=-1).mean(),
         "angle": theta,
+        "effective_rank": geometry.effective_rank(phi),
+        "dead_units": geometry.dead_units(phi),
+        "agreement": geometry.agreement(distance, worth),
     }
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
 from mico.deep.fields import check_choices, check_least, fixed
-from mico.deep.layers import Conv, Dense, Initialiser, Projection, Squash, numbers
+from mico.deep.layers import Conv, Dense, Initialiser, Precision, Projection, Squash, number_type, numbers
 
 
 class Encoder(eqx.Module):
@@ -20,7 +20,7 @@ class Encoder(eqx.Module):
     layers: tuple[Conv | Dense, ...]
     projection: Projection | None
     rectified: Literal["yes", "no"] = eqx.field(static=True)
-    precision: Literal["float32", "bfloat16"] = eqx.field(static=True)
+    precision: Precision = eqx.field(static=True)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
         return self.projected(self.features(observation))
@@ -30,7 +30,7 @@ class Encoder(eqx.Module):
 
     def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
         """What the layers make of an observation, before it is projected."""
-        precision = jnp.bfloat16 if self.precision == "bfloat16" else float
+        precision = number_type(self.precision)
         x = observation
         for layer in self.layers:
             x = layer(numbers(x.reshape(-1), precision)) if isinstance(layer, Dense) else layer(x, precision)
@@ -74,7 +74,7 @@ class Network(eqx.Module):
     squash: Squash = fixed("tanh", "what keeps φ within bounds, if it is projected")
     hidden: int = fixed(128, "units between φ and the output; 0 for none")
     initialiser: Initialiser = fixed("xavier", "rule by which weights are drawn at first")
-    precision: Literal["float32", "bfloat16"] = fixed("float32", "what the encoder computes in")
+    precision: Precision = fixed("float32", "what the encoder computes in, and what IQN makes of fractions")
 
     def __check_init__(self) -> None:
         check_choices(self)
@@ -97,6 +97,10 @@ class Network(eqx.Module):
     def project(self, features: int, *, key: Key[Array, ""]) -> Projection:
         """A projection of so many features."""
         return Projection(features, self.latent, self.squash, self.initialiser, key=key)
+
+    def fills_device(self, shape: tuple[int, ...]) -> bool:
+        """Whether a batch of one run keeps a GPU busy, so that an update of several at once is no quicker."""
+        return self.encoder == "control" and len(shape) == 3
 
     def sizes(self, shape: tuple[int, ...]) -> Sizes:
         """How long φ is, and what it is projected from."""

@@ -1,10 +1,12 @@
-"""A fleet in parts, each a program with a state of its own: one, or two that take turns.
+"""A fleet in parts, each a program with a state of its own: one, or two side by side.
 
 Where environments outside JAX step in threads or processes of theirs, those of one part play while the device learns
-for the other.
+for the other, and neither waits for the slowest environment of the other.
 """
 
+import threading
 from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import accumulate
 from typing import Any
 
@@ -15,8 +17,8 @@ from jaxtyping import Array, Int
 
 from mico.deep import fleet
 from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Happened, Simulated
-from mico.deep.hosted import Hosted, in_turn
+from mico.deep.fleet import Happened, Job, Simulated
+from mico.deep.hosted import Hosted
 from mico.deep.learner import State
 from mico.deep.refilling import Remains, emptied, remains
 from mico.deep.settings import Run
@@ -28,8 +30,13 @@ States = tuple[State, ...]
 def usual_sizes(runs: Sequence[Run]) -> list[int]:
     """How many runs each part has on this machine."""
     env, count = runs[0].env, len(runs)
-    least = env.takes_turns_from if isinstance(env, AbstractHostEnv) else None
-    return [count] if least is None or count < least else [count - count // 2, count // 2]
+    least = env.splits_from if isinstance(env, AbstractHostEnv) else None
+    return even_sizes(count, 1 if least is None or count < least else 2)
+
+
+def even_sizes(count: int, parts: int) -> list[int]:
+    """So many runs in so many parts, the first of which have one more where it does not come out even."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
 
 
 class Parts:
@@ -49,8 +56,8 @@ class Parts:
 
     def play(self, states: States, time: int, length: int, learns: bool) -> tuple[States, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
-        played = [engine.turns(state, time, length, learns) for engine, state in zip(self._engines, states)]
-        ends = in_turn(played)
+        jobs = [engine.prepared(state, time, length, learns) for engine, state in zip(self._engines, states)]
+        ends = beside(jobs)
         return tuple(state for state, _ in ends), _joined([happened for _, happened in ends], axis=1)
 
     def copy_targets(self, states: States) -> States:
@@ -91,6 +98,21 @@ class Parts:
     def close(self) -> None:
         for engine in self._engines:
             engine.close()
+
+
+def beside(jobs: Sequence[Job]) -> list[Any]:
+    """What jobs return, each in a thread of its own; if one fails, or the wait for them does, the others stop."""
+    if len(jobs) == 1:
+        return [jobs[0](lambda: False)]
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(jobs)) as threads:
+        futures = [threads.submit(job, stop.is_set) for job in jobs]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+    failed = [future for future in done if future.exception() is not None]
+    return [future.result() for future in failed or futures]
 
 
 def _joined(trees: Sequence[Any], axis: int = 0) -> Any:

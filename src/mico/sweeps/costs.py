@@ -19,22 +19,19 @@ class Pace(NamedTuple):
     metric: dict[int, float]
 
 
-# DQN on MinAtar's Breakout, and updates alone of DQN on the Atari network, four steps each: docs/speed.md. That acting
-# and the emulator take as long again is assumed.
+# DQN on MinAtar's Breakout, and DQN with MICo on the Atari one, where the emulator sets the pace: docs/speed.md.
 _DQN: dict[Device, Pace] = {
     "cpu": Pace({1: 4_944.0, 4: 7_448.0}, {1: 4_025.0, 4: 5_233.0}),
     "gpu": Pace({64: 887_000.0, 256: 1_267_000.0}, {64: 814_000.0, 256: 1_035_000.0}),
 }
-_ATARI = Pace(
-    {count: 4e6 / (2 * micros) for count, micros in {1: 239, 8: 154, 16: 138}.items()},
-    {count: 4e6 / (2 * micros) for count, micros in {1: 277, 8: 169, 16: 156}.items()},
-)
+_ATARI = Pace(*2 * ({8: 3_716.0, 16: 5_367.0, 32: 7_052.0},))
 # A fleet of ten runs of IQN with MICo learnt Space Invaders on the H200 at this pace, and two side by side at half of
 # it each, so that more runs are no faster.
 _IQN = Pace({10: 48_000.0}, {10: 48_000.0})
 # How many times DQN's time the others took on two cores, beside other work: rough.
 _TIMES_OF_DQN = {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0}
-# From the arithmetic of SAC's update on 256 images, about 1.5e11 operations at 1.5e13 a second.
+# Three passes of 256 images through the convolutions, one of them back again, take 2.5 ms; four times as long for all
+# that an update and a step have is a guess.
 _CONTROL = Pace({1: 100.0}, {1: 100.0})
 
 
@@ -66,14 +63,23 @@ def makespan(seconds: Sequence[float], devices: int) -> float:
     return max(ends)
 
 
+def duration(seconds: float) -> str:
+    """In the unit of which there are a few: an estimate is no more exact."""
+    units = {"days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
+    name = next((name for name, unit in units.items() if seconds >= 2 * unit), "seconds")
+    return f"{seconds / units[name]:,.0f} {name}"
+
+
 def _pace(family: str, agent: str, device: Device) -> tuple[Pace, float, bool] | None:
     """A pace, how many times as long the agent takes, and whether that was measured as it is."""
     if family == "minatar" and device == "gpu" and agent in ("iqn", "m-iqn"):
         return _IQN, _TIMES_OF_DQN[agent] / _TIMES_OF_DQN["iqn"], agent == "iqn"
     if family == "minatar":
         return _DQN[device], _TIMES_OF_DQN[agent], agent == "dqn"
-    if device == "gpu" and family in ("atari", "control"):
-        return (_ATARI if family == "atari" else _CONTROL), 1.0, False
+    if device == "gpu" and family == "atari":
+        return _ATARI, 1.0, agent == "dqn"
+    if device == "gpu" and family == "control":
+        return _CONTROL, 1.0, False
     return None
 
 

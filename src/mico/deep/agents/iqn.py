@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key
 from mico.deep import td
 from mico.deep.agents.value import AbstractValueAgent
 from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.layers import Dense
+from mico.deep.layers import Dense, Precision, number_type
 from mico.deep.networks import Head, Network
 
 
@@ -21,16 +21,18 @@ class QuantileHead(eqx.Module):
     embedding: Dense
     head: Head
     cosines: int = eqx.field(static=True)
+    precision: Precision = eqx.field(static=True)
 
     def __init__(self, size: int, num_actions: int, network: Network, cosines: int, *, key: Key[Array, ""]):
         first, second = jax.random.split(key)
         self.embedding = Dense(cosines, size, network.initialiser, key=first)
         self.head = Head(size, num_actions, 1, network, key=second)
-        self.cosines = cosines
+        self.cosines, self.precision = cosines, network.precision
 
     def __call__(self, phi: Float[Array, " D"], tau: Float[Array, " N"]) -> Float[Array, "N A"]:
         waves = jnp.cos(jnp.pi * jnp.arange(1, self.cosines + 1) * tau[:, None])
-        return self.head(phi * jax.nn.relu(self.embedding(waves)))[:, :, 0]
+        phi, waves = (numbers.astype(number_type(self.precision)) for numbers in (phi, waves))
+        return self.head(phi * jax.nn.relu(self.embedding(waves)))[:, :, 0].astype(float)
 
 
 class AbstractImplicitAgent(AbstractValueAgent):

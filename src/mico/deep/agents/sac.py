@@ -127,10 +127,9 @@ class SAC(AbstractAgent):
         return Outlook(action, head.values(latent, action).min(axis=0))
 
     def look(self, params, observations, key):
-        """Also the actor's entropy, by a draw for each state, and the temperature."""
+        """The actor's entropy, by a draw for each state, and the temperature."""
         _, log_chance = jax.vmap(lambda observation: self._policy(params, observation))(observations).draw(key)
-        found = {"entropy": -log_chance.mean(), "temperature": jnp.exp(params.head.log_temperature)}
-        return super().look(params, observations, key) | found
+        return {"entropy": -log_chance.mean(), "temperature": jnp.exp(params.head.log_temperature)}
 
     def followed(self, target, params):
         return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)

@@ -61,7 +61,7 @@ class Control(AbstractHostEnv):
         return len(os.sched_getaffinity(0))  # processes, each with a task, and maybe OpenGL, in memory of its own
 
     @property
-    def takes_turns_from(self) -> int | None:
+    def splits_from(self) -> int | None:
         return 2 if self.observation == "pixels" else None
 
     def make(self, num_envs: int) -> "ControlEnvs":

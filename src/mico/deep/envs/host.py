@@ -82,8 +82,8 @@ class AbstractHostEnv(eqx.Module):
         """What `environment` takes beside the name to make it again."""
 
     @property
-    def takes_turns_from(self) -> int | None:
-        """So many runs make two halves of which one plays while the device learns for the other; None: never."""
+    def splits_from(self) -> int | None:
+        """So many runs make two parts, of which one plays while the device learns for the other; None: never."""
         return None
 
     @property

@@ -1,0 +1,68 @@
+"""What host and device tell each other comes out as it went in."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mico.deep import exchange
+from mico.deep.envs import HostOutcome
+from mico.deep.learner import Ended, Losses
+from mico.deep.types import Spec
+
+SPECS = {
+    "grey pictures": Spec((5, 3), "uint8", 4),
+    "numbers": Spec((3,), "float32", 2),
+    "torques": Spec((2, 2, 3), "uint8", 0, action_size=2),
+    "nothing to see": Spec((1,), "bool", 2),
+}
+DEVICE = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_row_says_what_was_written(name):
+    spec, rng = SPECS[name], np.random.default_rng(3)
+    rows = exchange.Rows(3, spec, DEVICE)
+    for time in (7, 2**30 + 1):  # the second overwrites the first
+        frame, next_frame = (rng.integers(0, 2, (3, *spec.shape)).astype(spec.dtype) for _ in range(2))
+        actions = rng.uniform(-1, 1, (3, 2)).astype("float32") if spec.action_size else np.array([1, 0, 1], "int32")
+        outcome = HostOutcome(
+            frame,
+            np.array([0.25, -3.0, 1e4], "float32"),
+            next_frame,
+            np.array([0, 1, 0], bool),
+            np.array([0, 0, 1], bool),
+        )
+        rows.write(actions, outcome, time)
+        stack = jnp.asarray(rng.integers(0, 2, (3, 2, *spec.shape)).astype(spec.dtype))
+        read = jax.jit(jax.vmap(lambda row, stack: exchange.taken(row, stack, spec)))(rows.array, stack)
+        expected = stack[:, -1], actions, outcome.reward, next_frame, outcome.terminal, outcome.timeout
+        for found, wanted in zip(read.step, expected, strict=True):
+            np.testing.assert_array_equal(found, wanted)
+            assert found.dtype == wanted.dtype
+        np.testing.assert_array_equal(read.frame, frame)
+        np.testing.assert_array_equal(read.time, time)
+
+
+def test_notes_say_what_happened_and_what_to_do_next():
+    spec = SPECS["torques"]
+    ended = [
+        Ended(jnp.array(over), jnp.float32(returned), jnp.int32(9)) for over, returned in ((True, 2.5), (False, 1.0))
+    ]
+    losses = Losses(jnp.array(True), jnp.float32(3.0), jnp.float32(1.0), jnp.float32(2.0))
+    action = jnp.array([0.5, -1.0])
+    notes = [np.asarray(exchange.note(end, loss, action))[None] for end, loss in zip(ended, (None, losses))]
+    found = exchange.happened(notes, np.array([False, True]))
+    np.testing.assert_array_equal(found.ended.ended, [[True], [False]])
+    np.testing.assert_array_equal(found.ended.returned, [[2.5], [1.0]])
+    np.testing.assert_array_equal(found.ended.length, [[9], [9]])
+    np.testing.assert_array_equal(np.array(found.losses), [[[True]], [[3.0]], [[1.0]], [[2.0]]])
+    assert exchange.happened(notes, None).losses is None
+    np.testing.assert_array_equal(exchange.noted_actions(notes[0], spec), [[0.5, -1.0]])
+
+
+def test_what_is_awaited_stays_when_the_device_writes_again():
+    host = exchange.on_host(DEVICE)
+    made = jax.jit(lambda x: jax.device_put(x + 1, host), out_shardings=host)
+    kept = [exchange.awaited(made(jnp.full((2, 2), float(value)))) for value in range(20)]
+    np.testing.assert_array_equal([rows[0, 0] for rows in kept], np.arange(20) + 1.0)

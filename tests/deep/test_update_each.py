@@ -1,0 +1,84 @@
+"""An update of a fleet is that of each of its runs, whether they learn side by side or in turn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from mico.deep import fleet as fleets
+from mico.deep import learner
+from mico.deep.envs import AbstractHostEnv
+from mico.deep.metric_losses import METRIC_LOSSES, MICo
+from mico.deep.networks import Network
+from mico.deep.replay import Replay
+from mico.deep.types import Spec, Step
+from small_runs import assert_close, small_agent, small_run
+
+TIME = 40
+
+
+class Pictures(AbstractHostEnv):
+    """Of which only the spec is asked for."""
+
+    @property
+    def name(self):
+        return "pictures"
+
+    @property
+    def spec(self):
+        return Spec((7, 6, 2), "uint8", 0, action_size=2)
+
+    def settings(self):
+        return {}
+
+    def make(self, num_envs):
+        raise NotImplementedError
+
+
+def situation(metric, sampling):
+    """Three runs, each with a replay of its own."""
+    network = Network("control", latent=5, hidden=8)
+    replay = Replay(capacity=100, batch_size=8, stack=2, sampling=sampling)
+    runs = [
+        small_run(small_agent("sac", learning_rate=0.01 * (1 + seed)), metric, seed=seed, env=Pictures(),
+                  network=network, replay=replay)
+        for seed in range(3)
+    ]  # fmt: skip
+    return runs, [state_of(run) for run in runs]
+
+
+def state_of(run):
+    rng, spec = np.random.default_rng(run.seed), run.env.spec
+    frames = jnp.asarray(rng.integers(0, 256, (41, *spec.shape)), "uint8")
+    action, reward = jnp.asarray(rng.uniform(-1, 1, (40, 2))), jnp.asarray(rng.normal(size=40))
+    end = np.arange(40) % 7
+    steps = Step(frames[:-1], action, reward, frames[1:], jnp.asarray(end == 0), jnp.asarray(end == 3))
+    state = learner.start(run, spec, None, frames[0])
+    return state._replace(memory=learner.remembered(run, state.memory, steps, jnp.int32(0)))
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "prioritised"])
+@pytest.mark.parametrize(
+    "metric", [None, MICo(0.3, second="frozen"), METRIC_LOSSES["dbc"]()], ids=["none", "mico", "dbc"]
+)
+def test_an_update_of_a_fleet_is_that_of_each_run(metric, sampling, monkeypatch):
+    with jax.enable_x64(True):
+        runs, states = situation(metric, sampling)
+        fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        assert learner.in_turn(runs[0])
+        found = jax.jit(learner.update_each)(fleet, state, jnp.int32(TIME))
+        monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
+        together = jax.jit(lambda *args: learner.update_each(*args))(fleet, state, jnp.int32(TIME))
+        alone = [jax.jit(lambda *args: learner.update(*args))(*pair, jnp.int32(TIME)) for pair in zip(runs, states)]
+    expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
+    assert_close(found, expected)
+    assert_close(together, expected)
+    assert np.asarray(found[1].updated).all()
+    for before, after in zip(jax.tree.leaves(state.params.encoder), jax.tree.leaves(found[0].params.encoder)):
+        assert (np.asarray(before) != np.asarray(after)).any(axis=tuple(range(1, before.ndim))).all()
+
+
+def test_only_pictures_of_control_are_learnt_from_in_turn():
+    assert Network("control").fills_device((84, 84, 3))
+    assert not Network("control").fills_device((4,))
+    assert not Network("nature").fills_device((84, 84))
