@@ -11,6 +11,7 @@ from mico import __doc__ as _summary
 from mico import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "collect": ("mico.commands.collect", "many runs as small files, which can be committed and reported on"),
     "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in minutes"),
     "evaluate": ("mico.commands.evaluate", "what trained runs score"),
     "experiment": ("mico.commands.experiment", "the paper's experiments, and some beyond it: tables and figures"),

@@ -1,6 +1,7 @@
 """`mico experiment`: files, settings by flags, refusing and resuming, and a kill in the middle."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -10,8 +11,9 @@ import time
 import pandas as pd
 import pytest
 
+from made_results import made_rows, write_results
 from mico.cli import main
-from mico.experiments import EXPERIMENTS, counterexamples
+from mico.experiments import EXPERIMENTS, counterexamples, minatar_results
 
 FILES = {"config.json", "lock", *(f"counterexamples{end}" for end in (".csv", ".png", ".pdf", "-table.csv"))}
 
@@ -101,3 +103,24 @@ def test_stopped_at_some_cell_it_goes_on_to_the_same_files(tmp_path, how):
     subprocess.run([*command, cut, "--resume"], check=True, capture_output=True)
     for name in FILES - {"lock"}:
         assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_further_tables_and_figures_and_what_an_experiment_says_of_itself(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(minatar_results, "PACKAGED", tmp_path / "none")
+    made = [made_rows("dqn", game, (0, 1), [(0.01, 0.1)], steps=4_000, points=10) for game in ("breakout", "asterix")]
+    write_results(tmp_path / "results" / "study", made)
+    words = "--games breakout asterix freeway --agents dqn --seeds 0 1 --steps 4000 --points 10 --phases study"
+    out = tmp_path / "out"
+    main(["experiment", "minatar", *words.split(), "--results", str(tmp_path / "results"), "--out", str(out)])
+    shown = capsys.readouterr().out
+    assert "study-dqn-freeway-a0.01b0.1: 4 of 4 runs are missing" in shown
+    assert "No heat maps over α and β: there are no runs of the sweep." in shown
+    assert {path.name for path in (out / "tables").iterdir()} == {
+        *("aggregates.csv", "by-environment.csv", "comparisons.csv", "left-out.csv")
+    }
+    stems = {path.stem for path in (out / "figures").iterdir()}
+    assert {"curves", "intervals", "representations-dqn", "improvement-dqn-mico-paper"} <= stems
+    assert {path.name for path in (out / "figures").iterdir()} == {
+        f"{stem}.{end}" for stem in stems for end in ("png", "pdf", "csv")
+    }
+    assert not logging.getLogger("mico.experiments").handlers

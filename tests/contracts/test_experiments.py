@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk
 
-pytestmark = pytest.mark.parametrize("name", EXPERIMENTS)
+pytestmark = [pytest.mark.parametrize("name", EXPERIMENTS), pytest.mark.usefixtures("quick_compilation")]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mico.sweeps.files import entries, sweep_of
+from mico.sweeps.grid import cells
 from mico.sweeps.manifest import Limits, planned
 from small_sweeps import UNLIMITED, begun, small_sweep
 
@@ -45,6 +46,15 @@ def test_another_folder_may_begin_with_the_same_fleets(tmp_path):
     assert sweep_of(entries(str(manifest))) == sweep
     other = small_sweep(fields=ALPHAS, seeds=[5, 6])
     assert planned(other, tmp_path / "new", UNLIMITED, manifest) == planned(other, None, UNLIMITED)
+
+
+def test_cells_whose_results_are_elsewhere_get_no_fleet_but_stay_in_those_that_are_there(tmp_path):
+    sweep = small_sweep(fields=ALPHAS)
+    known = [cell for cell in cells(sweep) if cell.seed == 0]
+    fleets = planned(sweep, None, UNLIMITED, without=known)
+    assert {member.cell for fleet in fleets for member in fleet.members} == set(cells(sweep)) - set(known)
+    there = begun(sweep, tmp_path)
+    assert planned(sweep, tmp_path, UNLIMITED, without=known) == there
 
 
 @pytest.mark.parametrize(

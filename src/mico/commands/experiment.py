@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from mico import __version__
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
+from mico.pages.report_figures import Undrawn
 from mico.results import plots
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.intervals import printed
@@ -92,7 +94,7 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
         console.print(f"All was measured before: the table and the figure are made again of {data}.", soft_wrap=True)
         frame = read_frame(data)
     else:
-        with _bar(console, name) as report:
+        with _bar(console, name) as report, _spoken(console):
             evaluation = OnDisk(out, workers, report)
             try:
                 frame = module.run(config, evaluation)
@@ -103,8 +105,37 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
     table = module.table(frame)
     table.to_csv(out / f"{name}-table.csv", index=False)
     plots.save(module.plot(frame), out / name)
+    _write_more(module, frame, out, console)
     console.print(_shown(table))
     console.print(f"Figure (PNG, PDF), data and table (CSV) and settings are in {out}.", soft_wrap=True)
+
+
+def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Console) -> None:
+    """Further tables and figures, of experiments that have `tables` and `figures`."""
+    for name, table in getattr(module, "tables", lambda frame: {})(frame).items():
+        write_whole(writable(out / "tables") / f"{name}.csv", table.to_csv(index=False).encode())
+    for drawing in getattr(module, "figures", lambda frame: ())(frame):
+        if isinstance(drawing, Undrawn):
+            console.print(drawing.why, soft_wrap=True)
+            continue
+        stem = writable(out / "figures") / drawing.name
+        plots.save(drawing.figure, stem)
+        write_whole(stem.with_name(f"{stem.name}.csv"), drawing.data.to_csv(index=False).encode())
+
+
+@contextmanager
+def _spoken(console: Console) -> Iterator[None]:
+    """What experiments say of themselves while they run, on the terminal."""
+    logger, handler = logging.getLogger("mico.experiments"), logging.Handler()
+    handler.emit = lambda record: console.print(record.getMessage(), soft_wrap=True)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # or whatever else has set up logging says it again
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = True
 
 
 def _claim(out: Path, described: dict[str, Any], resume: bool) -> None:

@@ -6,4 +6,6 @@ EXPERIMENTS: dict[str, str] = {
     "cost": "mico.experiments.cost",
     "state-features": "mico.experiments.state_features",
     "online-convergence": "mico.experiments.online_convergence",
+    "fidelity": "mico.experiments.fidelity",
+    "minatar": "mico.experiments.minatar",
 }

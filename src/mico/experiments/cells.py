@@ -55,10 +55,11 @@ class OnDisk:
         return pd.concat([read_frame(path) for path in paths], ignore_index=True)
 
     def forget(self) -> None:
-        """Remove the cells' files, once what they make is written."""
-        for path in (self.folder / _FOLDER).iterdir():
-            path.unlink()
-        (self.folder / _FOLDER).rmdir()
+        """Remove the cells' files, if there were any, once what they make is written."""
+        if (self.folder / _FOLDER).is_dir():
+            for path in (self.folder / _FOLDER).iterdir():
+                path.unlink()
+            (self.folder / _FOLDER).rmdir()
 
 
 def _finished(futures: dict[Future, int]) -> Iterator[tuple[int, pd.DataFrame]]:

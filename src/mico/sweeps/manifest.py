@@ -1,7 +1,7 @@
 """What a sweep's folder holds: sweep.json with its fleets, which are kept, and the state of each in status/."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,17 +21,20 @@ class Limits(NamedTuple):
     max_runs: int | None
 
 
-def planned(sweep: Sweep, out: Path | None, limits: Limits, like: Path | None = None) -> list[Fleet]:
+def planned(
+    sweep: Sweep, out: Path | None, limits: Limits, like: Path | None = None, without: Collection[Cell] = ()
+) -> list[Fleet]:
     """The fleets of a sweep: those that its folder has, and new ones for cells that are not in them.
 
-    A new folder begins with the fleets of the manifest `like`, if that is of the same sweep.
+    A new folder begins with the fleets of the manifest `like`, if that is of the same sweep. No new fleet is made for
+    the cells `without`, whose results are elsewhere.
     """
     every = cells(sweep)
     kept = [] if out is None else _kept(sweep, out)
     if not kept and like is not None:
         before, fleets = read_manifest(like)
         kept = fleets if before == sweep else []
-    there = {member.cell for fleet in kept for member in fleet.members}
+    there = {*without, *(member.cell for fleet in kept for member in fleet.members)}
     new = [cell for cell in every if cell not in there]
     return [*kept, *plan(sweep, new, memory=limits.memory, max_runs=limits.max_runs, first=len(kept))]
 

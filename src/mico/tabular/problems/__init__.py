@@ -4,20 +4,22 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
-from mico.tabular.problems import examples, gridworld, gymnasium
+from mico.tabular.problems import breakout, examples, gridworld, gymnasium
 from mico.tabular.problems.files import load, save
-from mico.tabular.problems.garnet import garnet, garnet_problem
+from mico.tabular.problems.garnet import garnet, garnet_problem, sparse_garnet
 from mico.tabular.problems.gridworld import from_map
 from mico.tabular.problems.gymnasium import from_gymnasium
 from mico.tabular.problems.problem import Layout, Problem
 
 MDPS: dict[str, Callable[..., Problem]] = {
     "garnet": garnet_problem,
+    "sparse-garnet": sparse_garnet,
     "four-rooms": gridworld.four_rooms,
     "mirrored-rooms": gridworld.mirrored_rooms,
     "dayan": gridworld.dayan,
     "open-grid": gridworld.open_grid,
     "map": gridworld.map_file,
+    "small-breakout": breakout.small_breakout,
     "frozen-lake": gymnasium.frozen_lake,
     "taxi": gymnasium.taxi,
     "cliff-walking": gymnasium.cliff_walking,

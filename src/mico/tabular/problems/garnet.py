@@ -3,6 +3,7 @@
 from typing import Literal
 
 import numpy as np
+import scipy.sparse as sp
 
 from mico.tabular.mdp import MDP
 from mico.tabular.problems.problem import Problem
@@ -46,3 +47,35 @@ def garnet_problem(
 ) -> Problem:
     """A random MDP by the paper's Garnet recipe."""
     return Problem(garnet(num_states, num_actions, seed=seed, discount=discount, branching=branching))
+
+
+def sparse_garnet(
+    *,
+    seed: int,
+    num_states: int = 100,
+    num_actions: int = 2,
+    next_states: int = 3,
+    levels: int = 3,
+    discount: float = 0.9,
+) -> Problem:
+    """A random MDP with a few next states for each action, whose rewards are of the state and of a few levels.
+
+    Next states are distinct and drawn evenly, their weights are uniform numbers, normalised; each state pays one of
+    `levels` rewards, even steps from 0 to 1, whatever the action.
+    """
+    counts = (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("next_states", next_states, 1))
+    for name, number, least in (*counts, ("levels", levels, 2), ("seed", seed, 0)):
+        if number < least:
+            raise ValueError(f"{name} must be at least {least}, but is {number}")
+    if next_states > num_states:
+        raise ValueError(f"next_states must be at most num_states, {num_states}, but is {next_states}")
+    rng = np.random.default_rng(seed)
+    rows = num_states * num_actions
+    weight = 1 - rng.random((rows, next_states))  # in (0, 1], so no row sums to 0
+    following = np.array([rng.choice(num_states, next_states, replace=False, shuffle=False) for _ in range(rows)])
+    reward = rng.integers(levels, size=num_states) / (levels - 1)
+    chance = weight / weight.sum(axis=1, keepdims=True)
+    starts, shape = np.arange(0, num_states * next_states + 1, next_states), (num_states, num_actions, next_states)
+    columns = zip(*(np.moveaxis(each.reshape(shape), 1, 0) for each in (chance, following)), strict=True)
+    kernels = [sp.csr_array((p.ravel(), y.ravel(), starts), shape=(num_states, num_states)) for p, y in columns]
+    return Problem(MDP(kernels, np.repeat(reward[:, None], num_actions, axis=1), discount))

@@ -1,0 +1,189 @@
+"""Tables and figures of the study on MinAtar: scores as reports have them, the sweep, and what MICo does to φ."""
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from mico.experiments.minatar_plan import LAST, Weights, paper_weights
+from mico.pages.report_baselines import scale_of
+from mico.pages.report_figures import Drawing, Undrawn, drawings
+from mico.pages.report_scores import score_tables
+from mico.pages.report_sources import Sources
+from mico.pages.report_study import Choices, Study, study
+from mico.results import score_plots
+from mico.results.cells import finals
+from mico.results.intervals import mean_intervals, printed
+from mico.results.plots import PALETTE
+from mico.results.scores import read_scores, with_arms
+
+LABELS = {
+    "norm": "mean norm of φ",
+    "angle": "mean angle",
+    "effective_rank": "effective rank",
+    "dead_units": "dead units",
+    "agreement": "agreement, U and |ΔV|",
+}
+_COLOURS = {"none": "0.45", "mico (paper)": PALETTE[0], "mico (chosen)": PALETTE[1]}
+_LEVEL = 0.95
+_POINTS = 50
+_RESAMPLES = 2_000
+
+
+def scored(frame: pd.DataFrame) -> Study | None:
+    """The runs of the study as a report sees them; none if there are none.
+
+    Returns are on the scale of DQN alone, or of the first agent that there is: 0 is the mean first return of all runs,
+    1 that arm's mean final return.
+    """
+    rows = frame[(frame["phase"] == "study") & frame["score"].notna()]
+    if rows.empty:
+        return None
+    runs = with_arms(read_scores(_named(rows)))
+    plain = runs.loc[runs["metric"] == "none", "arm"].unique()
+    unit = "dqn" if "dqn" in plain else next(iter(plain), None)
+    scale = "none"
+    if unit is not None:
+        found, _ = scale_of(unit, runs, baseline=None, last=LAST)
+        scale = unit if any(found(env) is not None for env in runs["env"].unique()) else "none"
+    choices = Choices(scale, None, LAST, None, _POINTS, _RESAMPLES, seed=0)
+    return study(Sources(runs.drop(columns="arm"), [], []), choices)
+
+
+def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Aggregates, comparisons with the baselines, final returns by game, those of the sweep, and what is left out."""
+    looked_at, found = scored(frame), {}
+    if looked_at is not None:
+        score, lost = score_tables(looked_at)
+        found |= {one.sheet.name: one.numbers for one in score}
+        said = [*lost, *looked_at.left_out, *looked_at.returns[1], *looked_at.scores.excluded, *looked_at.unshared]
+        found["left-out"] = pd.DataFrame({"why": [*dict.fromkeys(said)]})
+    swept = sweep_scores(frame)
+    return found | ({} if swept.empty else {"alpha-beta": swept})
+
+
+def figures(frame: pd.DataFrame) -> Iterator[Drawing | Undrawn]:
+    """All of a report on the study, the sweep as heat maps, and the representations of each agent."""
+    looked_at = scored(frame)
+    if looked_at is None:
+        yield Undrawn("No figure of scores: there are no runs of the study.")
+    else:
+        yield from map(Undrawn, looked_at.unshared)
+        yield from (one for one in drawings(looked_at) if not _is_replaced(one))
+    yield heat_maps(frame)
+    rows = frame[frame["phase"] == "study"]
+    if len(rows):
+        yield curves(rows)
+    for agent, own in rows.groupby("agent", sort=False):
+        yield representations(own, str(agent))
+
+
+def sweep_scores(frame: pd.DataFrame) -> pd.DataFrame:
+    """Mean final returns of the sweep: agent, env, metric, weights, value, low, high and count of seeds."""
+    rows = frame[(frame["phase"] == "alpha-beta") & frame["score"].notna()]
+    if rows.empty:
+        return rows[["agent", "env", "metric", "metric.alpha", "metric.beta"]].assign(value=rows["score"])
+    runs = with_arms(read_scores(rows))
+    about = runs.drop_duplicates("arm")[["arm", "agent", "metric", "metric.alpha", "metric.beta"]]
+    scores = mean_intervals(finals(runs, LAST)[0], ["arm", "env"], _LEVEL).merge(about, on="arm")
+    return scores[["agent", "env", "metric", "metric.alpha", "metric.beta", "value", "low", "high", "count"]]
+
+
+def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
+    """Final returns of the sweep for every α and β, a row for each agent and a column for each game."""
+    scores = sweep_scores(frame)
+    swept = scores[scores["metric"] != "none"]
+    if swept.empty:
+        return Undrawn("No heat maps over α and β: there are no runs of the sweep.")
+    agents, envs = swept["agent"].unique(), sorted(swept["env"].unique())
+    figure = Figure(figsize=(3.6 * len(envs), 3.1 * len(agents)), layout="constrained")
+    axes = figure.subplots(len(agents), len(envs), squeeze=False)
+    for (i, agent), (j, env) in product(enumerate(agents), enumerate(envs)):
+        here = scores[(scores["agent"] == agent) & (scores["env"] == env)]
+        base = here.loc[here["metric"] == "none", "value"]
+        grid = here[here["metric"] != "none"].pivot(index="metric.alpha", columns="metric.beta", values="value")
+        ax = axes[i, j]
+        ax.imshow(np.ma.masked_invalid(grid.to_numpy(dtype=float)), cmap="viridis", aspect="auto")
+        for (row, column), value in np.ndenumerate(grid.to_numpy(dtype=float)):
+            low, high = np.nanmin(grid), np.nanmax(grid)
+            dark = value < low + 0.6 * (high - low)
+            ax.text(column, row, printed(value), ha="center", va="center", color="white" if dark else "black")
+        ax.set_xticks(range(grid.shape[1]), [f"{beta:g}" for beta in grid.columns])
+        ax.set_yticks(range(grid.shape[0]), [f"{alpha:g}" for alpha in grid.index])
+        ax.set(xlabel="β", ylabel=f"{agent}: α" if j == 0 else "α")
+        without = f"; {printed(base.iloc[0])} without" if len(base) else ""
+        ax.set_title(f"{env.rpartition('/')[2]}{without}", fontsize="medium")
+    caption = "Mean final returns for every weight α of the loss and β of the angle; in the titles those without MICo."
+    return Drawing("alpha-beta", caption, figure, scores)
+
+
+def curves(frame: pd.DataFrame) -> Drawing:
+    """Returns while learning, a row for each agent and a column for each game."""
+    rows = _named(frame).rename(columns={"score": "value"})
+    bands = mean_intervals(rows.dropna(subset="value"), ["agent", "env", "metric", "step"], _LEVEL)
+    labels = {agent: f"{agent}: return" for agent in bands["agent"].unique()}
+    caption = "Returns while learning: means over seeds with 95% intervals (Student)."
+    return Drawing("curves", caption, _panels(bands, "agent", labels), bands)
+
+
+def representations(frame: pd.DataFrame, agent: str) -> Drawing | Undrawn:
+    """Norms, angles, effective rank, dead units and agreement of one agent against steps, game by game."""
+    rows = _named(frame).melt(["env", "metric", "step", "seed"], [*LABELS], var_name="measure").dropna(subset="value")
+    if rows.empty:
+        return Undrawn(f"No figure of the representations of {agent}: nothing was measured.")
+    bands = mean_intervals(rows, ["measure", "env", "metric", "step"], _LEVEL)
+    caption = f"What {agent} makes of replayed batches while it learns: means over seeds with 95% intervals (Student)."
+    return Drawing(f"representations-{agent}", caption, _panels(bands, "measure", LABELS), bands)
+
+
+def style_of(metric: str) -> score_plots.Style:
+    """The same in all figures."""
+    return {"color": _COLOURS[metric], "linestyle": "-"}
+
+
+def _panels(bands: pd.DataFrame, by: str, labels: Mapping[str, str]) -> Figure:
+    """A row for each value of a column, a column for each game, and a line with its band for each arm."""
+    rows, envs = [row for row in labels if (bands[by] == row).any()], sorted(bands["env"].unique())
+    figure = Figure(figsize=(max(2.7 * len(envs), 5.4), 2.1 * len(rows) + 0.6), layout="constrained")
+    axes = figure.subplots(len(rows), len(envs), squeeze=False)
+    styles = {metric: style_of(metric) for metric in _COLOURS}
+    for (i, row), (j, env) in product(enumerate(rows), enumerate(envs)):
+        ax, own = axes[i, j], bands[(bands[by] == row) & (bands["env"] == env)]
+        ax.set_title("" if i else env.rpartition("/")[2], fontsize="medium")
+        if own.empty:
+            ax.set_axis_off()
+            continue
+        own = own.sort_values("step", kind="stable").rename(columns={"metric": "arm"})
+        score_plots.aggregate_lines(own, ax, label="" if j else labels[row], style_of=styles)
+        ax.get_legend().remove()
+        ax.set_xlabel("steps" if i == len(rows) - 1 else "")
+    lines = {str(line.get_label()): line for ax in axes.flat for line in ax.lines}
+    shown = [metric for metric in _COLOURS if metric in lines]
+    names = ["without" if metric == "none" else metric for metric in shown]
+    figure.legend([lines[one] for one in shown], names, loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def weights_of(frame: pd.DataFrame) -> dict[str, Weights]:
+    """Those of each arm of the study that has MICo."""
+    rows = _named(frame[frame["phase"] == "study"]).assign(alpha=frame["metric.alpha"], beta=frame["metric.beta"])
+    arms = rows[rows["metric"] != "none"].drop_duplicates(["agent", "metric"])
+    return {f"{own['agent']} + {own['metric']}": Weights(own["alpha"], own["beta"]) for _, own in arms.iterrows()}
+
+
+def _named(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the study whose metric is mico (paper) or mico (chosen), by their weights, which then are not needed."""
+    papers = rows["agent"].map(paper_weights)
+    own = [
+        Weights(alpha, beta) == paper for alpha, beta, paper in zip(rows["metric.alpha"], rows["metric.beta"], papers)
+    ]
+    names = np.where(own, "mico (paper)", "mico (chosen)")
+    metric = np.where(rows["metric"] == "none", "none", names)
+    return rows.drop(columns=["phase", "metric.alpha", "metric.beta"]).assign(metric=metric)
+
+
+def _is_replaced(drawing: Drawing | Undrawn) -> bool:
+    """Whether there is a figure here for it: curves by agent, and heat maps of the sweep."""
+    return drawing.name == "curves" if isinstance(drawing, Drawing) else "grid over α and β" in drawing.why

@@ -1,0 +1,170 @@
+"""Which runs the study on MinAtar has: a sweep over α and β, then every game with every agent and arm."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, get_args
+
+import pandas as pd
+import tyro
+
+from mico.deep.agents import VALUE_AGENTS
+from mico.deep.envs.names import near
+from mico.deep.metric_losses import MICo
+from mico.deep.presets import PRESETS
+from mico.results.cells import finals
+from mico.results.scores import read_scores, with_arms
+from mico.sweeps.grid import Cell, Sweep, cells
+from mico.sweeps.named import SWEEPS
+
+Phase = Literal["alpha-beta", "study"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+LAST = 5  # points of a curve whose mean is a run's score
+
+_GAMES = tuple(env.partition("/")[2] for env in SWEEPS["minatar"].sweep.env)
+_METRICS = ("none", "mico")
+_PERIOD = 4  # steps between updates, of which periods must be multiples
+
+
+def _arg(purpose: str) -> Any:
+    return tyro.conf.arg(help=purpose)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Games, agents and seeds, the sweep that chooses α and β, and whether to train what is missing."""
+
+    games: Annotated[tuple[str, ...], _arg("of MinAtar")] = _GAMES
+    agents: Annotated[tuple[str, ...], _arg("each without and with MICo")] = tuple(VALUE_AGENTS)
+    seeds: Annotated[tuple[int, ...], _arg("a run of each arm for each")] = tuple(range(10))
+    steps: Annotated[int, _arg("agent steps of a run")] = 2_000_000
+    alpha: Annotated[float | None, _arg("of a second arm beside the paper's; by default the sweep's choice")] = None
+    beta: Annotated[float | None, _arg("of that arm")] = None
+    sweep_games: Annotated[tuple[str, ...], _arg("where α and β are chosen")] = ("breakout", "space-invaders")
+    sweep_seeds: Annotated[tuple[int, ...], _arg("of the sweep, none of the study's")] = (100, 101, 102, 103, 104)
+    sweep_steps: Annotated[int, _arg("agent steps of a run of the sweep")] = 1_800_000
+    sweep_alphas: Annotated[tuple[float, ...], _arg("weights of the loss")] = (0.001, 0.01, 0.1, 0.5)
+    sweep_betas: Annotated[tuple[float, ...], _arg("weights of the angle")] = (0.01, 0.1, 1.0)
+    points: Annotated[int, _arg("of a run's curve")] = 50
+    phases: Annotated[tuple[Phase, ...], _arg("what is looked at, and trained")] = PHASES
+    results: Annotated[str, _arg("folder of results beside those that the package has; what is trained is added")] = ""
+    train: Annotated[bool, _arg("train what no results have: on a CPU this takes days")] = False
+    runs: Annotated[str, _arg("folder to train in, where it goes on; without a name one that is not kept")] = (
+        "runs/minatar"
+    )
+    max_runs: Annotated[int, _arg("that are trained as one program")] = 128
+    seconds: Annotated[float | None, _arg("after which training stops; what is trained is kept")] = None
+
+    def __post_init__(self) -> None:
+        for name in ("games", "agents", "seeds", "sweep_games", "sweep_seeds", "sweep_alphas", "sweep_betas", "phases"):
+            values = getattr(self, name)
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"{name} must have values, all of them different, but is {values}")
+        for name, known in (("games", _GAMES), ("sweep_games", _GAMES), ("agents", VALUE_AGENTS), ("phases", PHASES)):
+            for value in getattr(self, name):
+                if value not in known:
+                    raise ValueError(f"{name} must be of {', '.join(known)}, but has {value!r}: {near(value, known)}?")
+        for name in ("points", "max_runs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        for name in ("steps", "sweep_steps"):
+            steps = getattr(self, name)
+            if steps < 1 or steps % (_PERIOD * self.points):
+                raise ValueError(f"{name} must be a multiple of {_PERIOD} × points {self.points}, but is {steps}")
+        both = set(self.seeds) & set(self.sweep_seeds)
+        if both:
+            raise ValueError(f"sweep_seeds must be none of the seeds, but both have {min(both)}")
+        if (self.alpha is None) != (self.beta is None):
+            raise ValueError(f"alpha and beta are given together, but are {self.alpha} and {self.beta}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"seconds must be more than 0, but is {self.seconds}")
+
+
+class Weights(NamedTuple):
+    """Of the loss, and of the angle in it."""
+
+    alpha: float
+    beta: float
+
+
+class Part(NamedTuple):
+    """Runs that share a program: one phase of one agent in one game."""
+
+    phase: Phase
+    agent: str
+    game: str
+    sweep: Sweep
+
+    @property
+    def name(self) -> str:
+        """Of its folder; a study with other weights is another."""
+        weights = [Weights(*variant.values()) for variant in self.sweep.variants if variant]
+        words = [f"a{one.alpha:g}b{one.beta:g}" for one in weights]
+        return "-".join([self.phase, self.agent, self.game, *words])
+
+    @property
+    def cells(self) -> list[Cell]:
+        return cells(self.sweep)
+
+
+def key_of(cell: Cell) -> tuple[Any, ...]:
+    """As results name a run: agent, metric, env, seed, and the weights or None."""
+    fields = dict(cell.fields)
+    weights = (fields.get("metric.alpha"), fields.get("metric.beta"))
+    return (cell.agent, cell.metric, cell.env, cell.seed, *weights)
+
+
+def paper_weights(agent: str) -> Weights:
+    """As the paper has them for an agent."""
+    return Weights(PRESETS["minatar"][agent].alpha, MICo().beta)
+
+
+def sweep_parts(config: Config, agent: str) -> list[Part]:
+    """An agent with every α and β, and without MICo, where weights are chosen."""
+    grid = {"metric.alpha": config.sweep_alphas, "metric.beta": config.sweep_betas}
+    steps, seeds = config.sweep_steps, config.sweep_seeds
+    fields = _published(steps // config.points) | grid
+    return [
+        Part("alpha-beta", agent, game, Sweep(steps, (f"minatar/{game}",), (agent,), _METRICS, seeds, fields=fields))
+        for game in config.sweep_games
+    ]
+
+
+def study_parts(config: Config, agent: str, chosen: Weights | None) -> list[Part]:
+    """An agent without MICo, with the paper's weights, and with those that are given or else chosen."""
+    given = None if config.alpha is None or config.beta is None else Weights(config.alpha, config.beta)
+    arms = dict.fromkeys(arm for arm in (paper_weights(agent), given or chosen) if arm is not None)
+    variants = [{"metric.alpha": arm.alpha, "metric.beta": arm.beta} for arm in arms]
+    about: dict[str, Any] = {"fields": _published(config.steps // config.points), "variants": variants}
+    return [
+        Part("study", agent, game, Sweep(config.steps, (f"minatar/{game}",), (agent,), _METRICS, config.seeds, **about))
+        for game in config.games
+    ]
+
+
+def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[Any, ...], int]) -> Weights | None:
+    r"""The weights whose mean over games of $(x - f) / (b - f)$ is largest, by the sweep; None if that is not complete.
+
+    x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
+    for nothing.
+    """
+    keys = [key_of(cell) for part in sweep_parts(config, agent) for cell in part.cells]
+    if any(done.get(key) != config.sweep_steps for key in keys):
+        return None
+    own = rows[(rows["agent"] == agent) & rows["seed"].isin(config.sweep_seeds)]
+    frame = with_arms(read_scores(own))
+    scores, _ = finals(frame, LAST)
+    first = frame[frame["step"] == frame["step"].min()].groupby("env")["value"].mean()
+    fields = frame.drop_duplicates("arm").set_index("arm")[["metric", "metric.alpha", "metric.beta"]]
+    means = scores.groupby(["arm", "env"])["value"].mean().unstack()
+    unit = means.loc[fields.index[fields["metric"] == "none"][0]] - first
+    rising = unit.index[unit > 0]
+    if rising.empty:
+        return None
+    gains = ((means[rising] - first[rising]) / unit[rising]).mean(axis="columns")
+    best = gains[fields.index[fields["metric"] != "none"]].idxmax()
+    return Weights(float(fields.loc[best, "metric.alpha"]), float(fields.loc[best, "metric.beta"]))
+
+
+def _published(log_period: int) -> dict[str, tuple[Any, ...]]:
+    """MinAtar's games as published."""
+    return {**SWEEPS["minatar"].sweep.fields, "schedule.log_period": (log_period,)}

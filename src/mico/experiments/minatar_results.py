@@ -1,0 +1,71 @@
+"""What is known of the study: results that the package has and those of a folder, what they lack, what that takes."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mico.experiments.minatar_plan import PHASES, Config, Part, choice, key_of, study_parts, sweep_parts
+from mico.results import condensed
+from mico.results.condensed import Condensed
+from mico.sweeps.costs import DEVICES, Device, duration, estimate
+from mico.sweeps.grid import Cell
+from mico.sweeps.plan import Fleet, plan
+
+PACKAGED = Path(__file__).parent / "data" / "minatar"
+
+
+class Known(NamedTuple):
+    """The results of each phase, and how far each run in them is."""
+
+    of: dict[str, Condensed]
+    reached: dict[str, dict[tuple[Any, ...], int]]
+
+
+class Missing(NamedTuple):
+    """Cells of a part that no results have, or not to their end."""
+
+    part: Part
+    cells: list[Cell]
+
+
+def known(folder: Path) -> Known:
+    """What the package has, and the folder."""
+    found = {
+        phase: condensed.merged(condensed.read(PACKAGED / phase), condensed.read(folder / phase)) for phase in PHASES
+    }
+    return Known(found, {phase: condensed.reached(one) for phase, one in found.items()})
+
+
+def parts_of(config: Config, results: Known, agent: str) -> Iterator[Part]:
+    """The sweep of an agent, then its study, with the weights that the sweep chose if it is complete."""
+    if "alpha-beta" in config.phases:
+        yield from sweep_parts(config, agent)
+    if "study" in config.phases:
+        sweep, reached = results.of["alpha-beta"], results.reached["alpha-beta"]
+        yield from study_parts(config, agent, choice(sweep.rows, config, agent, reached))
+
+
+def lacking(part: Part, results: Known) -> Missing:
+    """What there is to train of a part."""
+    reached = results.reached[part.phase]
+    return Missing(part, [cell for cell in part.cells if reached.get(key_of(cell)) != part.sweep.steps])
+
+
+def sentences(parts: Sequence[Missing], config: Config) -> list[str]:
+    """What is missing, and about how long it would take to train."""
+    if not parts:
+        return []
+    lines = [f"{one.part.name}: {len(one.cells)} of {len(one.part.cells)} runs are missing" for one in parts]
+    fleets = [fleet for one in parts for fleet in _fleets(one, config)]
+    times = [line for device in DEVICES if (line := _time(fleets, device)) is not None]
+    return [*lines, f"to train them takes {' or '.join(times)}, as estimated: --train does"]
+
+
+def _fleets(missing: Missing, config: Config) -> list[Fleet]:
+    return plan(missing.part.sweep, missing.cells, memory=None, max_runs=config.max_runs)
+
+
+def _time(fleets: Sequence[Fleet], device: Device) -> str | None:
+    found = [one for fleet in fleets if (one := estimate(fleet, device)) is not None]
+    seconds = sum(one.seconds for one in found)
+    return f"about {duration(seconds)} on {DEVICES[device]}" if len(found) == len(fleets) else None

@@ -1,0 +1,213 @@
+"""Many runs as small files that can be committed: of each agent thinned curves as CSV, and as JSON where they are from.
+
+`mico report` reads the CSV files as it does other people's results.
+"""
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from mico.results.folders import writable, write_json, write_whole
+from mico.results.log import read_rows, run_folders
+
+WEIGHTS = ("metric.alpha", "metric.beta")
+MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
+KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
+COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", *MEASURES)
+
+_DIGITS = "%.5g"
+
+
+class Condensed(NamedTuple):
+    """Rows of runs, and a record for each fleet that they come from: settings, versions, device, seconds."""
+
+    rows: pd.DataFrame
+    records: list[dict[str, Any]]
+
+
+NOTHING = Condensed(pd.DataFrame(columns=list(COLUMNS)), [])
+
+
+def condense(folder: Path, *, points: int) -> Condensed:
+    """The runs in a folder, or in the folders in it, finished or not.
+
+    A run is cut into so many pieces. `score` is the mean return of the episodes of a piece, all else what the last row
+    of the piece says.
+    """
+    if points < 1:
+        raise ValueError(f"points must be 1 or more, but are {points}")
+    tables, fleets = [], {}
+    for run in run_folders(folder):
+        config = json.loads((run / "config.json").read_bytes())
+        log = read_rows(run / "log.jsonl")
+        tables.append(_thinned(config, log, points))
+        fleets.setdefault(run.parent, []).append((config, log))
+    return Condensed(pd.concat(tables, ignore_index=True), [_record(fleet, runs) for fleet, runs in fleets.items()])
+
+
+def merged(before: Condensed, new: Condensed) -> Condensed:
+    """Both together; of a run that both have, the one that went farther, and the new one if they are as far.
+
+    A ValueError names the field if runs of one agent, metric loss and environment have different settings.
+    """
+    for record in new.records:
+        for other in before.records:
+            _check_alike(other, record)
+    both = _joined(before.rows.assign(source=0), new.rows.assign(source=1))
+    ends = both.groupby([*KEY, "source"], dropna=False)["step"].transform("max")
+    place = 2 * ends + both["source"]
+    rows = both[place == place.groupby([both[name] for name in KEY], dropna=False).transform("max")]
+    rows = rows.drop(columns="source").sort_values([*KEY, "step"], kind="stable")
+    old = [one for one in before.records if not any(_covers(record, one) for record in new.records)]
+    return Condensed(rows.reset_index(drop=True), [*old, *new.records])
+
+
+def write(condensed: Condensed, out: Path) -> list[Path]:
+    """Two files for each agent, AGENT.csv and AGENT.json, numbers with five digits."""
+    written = []
+    for agent, rows in condensed.rows.groupby("agent", sort=True):
+        table = writable(out) / f"{agent}.csv"
+        write_whole(table, rows[list(COLUMNS)].to_csv(index=False, float_format=_DIGITS).encode())
+        records = [record for record in condensed.records if record["agent"] == agent]
+        write_json(table.with_suffix(".json"), {"fleets": records})
+        written.append(table)
+    return written
+
+
+def read(folder: Path) -> Condensed:
+    """What `write` wrote, nothing where there is no such file."""
+    found = NOTHING
+    for table in sorted(folder.glob("*.csv")):
+        rows = pd.read_csv(io.BytesIO(table.read_bytes()), keep_default_na=False, na_values=[""])
+        lacking = [name for name in COLUMNS if name not in rows.columns]
+        if lacking:
+            raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
+        found = Condensed(_joined(found.rows, rows), found.records + _records(table.with_suffix(".json")))
+    return found
+
+
+def reached(condensed: Condensed) -> dict[tuple[Any, ...], int]:
+    """How far each run is, by (agent, metric, env, seed, α, β), the weights None without a metric loss.
+
+    One that froze because it was not finite comes no farther: it counts as having come to its end.
+    """
+    ends = condensed.rows.groupby(KEY, dropna=False)["step"].max()
+    found = {tuple(None if pd.isna(part) else part for part in key): int(step) for key, step in ends.items()}
+    frozen = {
+        (record["agent"], run["metric"], record["env"], run["seed"], run["alpha"], run["beta"]): record["steps"]
+        for record in condensed.records
+        for run in record["runs"]
+        if "frozen_at" in run
+    }
+    return found | frozen
+
+
+def _thinned(config: dict[str, Any], log: Sequence[dict[str, Any]], points: int) -> pd.DataFrame:
+    edges = np.linspace(0, config["steps"], points + 1)[1:].round().astype(int)
+    pieces: list[list[dict[str, Any]]] = [[] for _ in edges]
+    for row in log:
+        pieces[int(np.searchsorted(edges, row["step"]))].append(row)
+    last = max((row["step"] for row in log if "not_finite_at" not in row), default=0)
+    found = [
+        {"step": edge, "score": _mean_return(piece), **_last(piece)}
+        for edge, piece in zip(edges.tolist(), pieces)
+        if edge <= last
+    ]
+    metric = config["settings"]["metric"] or {}
+    about = {"agent": config["agent"], "metric": config["metric"] or "none", "env": config["env"]}
+    about |= {"seed": config["seed"], **{name: metric.get(name.partition(".")[2], np.nan) for name in WEIGHTS}}
+    return pd.DataFrame([about | one for one in found], columns=list(COLUMNS))
+
+
+def _mean_return(piece: Iterable[dict[str, Any]]) -> float:
+    """Over episodes: a row may have few or many."""
+    rows = [(row["return"], row.get("episodes", 1)) for row in piece if "return" in row]
+    if not rows:
+        return np.nan
+    returns, episodes = np.transpose(rows)
+    return float(returns @ episodes / episodes.sum())
+
+
+def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:
+    found = {name: value for row in piece for name, value in row.items() if name in MEASURES}
+    return {name: found.get(name, np.nan) for name in MEASURES}
+
+
+def _record(fleet: Path, runs: Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]) -> dict[str, Any]:
+    """Where the runs of a fleet come from, and what is needed to train them again."""
+    first = runs[0][0]
+    settings = {}
+    for config, _ in runs:
+        own = {part: value for part, value in config["settings"].items() if part != "seed"}
+        weights = [name.partition(".")[2] for name in WEIGHTS]
+        metric = {name: value for name, value in (own["metric"] or {}).items() if name not in weights}
+        settings[config["metric"] or "none"] = own | {"metric": metric or None}
+    timing = fleet / "timing.jsonl"
+    return {
+        "fleet": fleet.name,
+        "agent": first["agent"],
+        "env": first["env"],
+        "steps": first["steps"],
+        "seconds": _seconds(read_rows(timing)) if timing.exists() else None,
+        "starts": first["starts"],
+        "settings": settings,
+        "runs": [_run(config, log) for config, log in runs],
+    }
+
+
+def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    metric = config["settings"]["metric"] or {}
+    frozen = [int(row["not_finite_at"]) for row in log if "not_finite_at" in row]
+    weights = {name.partition(".")[2]: metric.get(name.partition(".")[2]) for name in WEIGHTS}
+    found = {"metric": config["metric"] or "none", **weights, "seed": config["seed"]}
+    return found | ({"frozen_at": frozen[0]} if frozen else {})
+
+
+def _seconds(timing: Sequence[dict[str, Any]]) -> float:
+    """Of all starts together: the clock of a file begins anew with each."""
+    spent = [row["seconds"] for row in timing]
+    ends = [one for one, after in zip(spent, [*spent[1:], 0.0]) if after <= one]
+    return round(sum(ends), 1)
+
+
+def _covers(record: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether a record has all runs of another, which it then stands in for."""
+    same = all(record[name] == other[name] for name in ("agent", "env"))
+    return same and all(_bare(run) in [_bare(one) for one in record["runs"]] for run in other["runs"])
+
+
+def _bare(run: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in run.items() if name != "frozen_at"}
+
+
+def _check_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+    if any(one[name] != other[name] for name in ("agent", "env")):
+        return
+    for metric in set(one["settings"]) & set(other["settings"]):
+        before, now = (_flat(record["settings"][metric]) for record in (one, other))
+        names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if names:
+            field, where = names[0], f"{one['agent']} with {metric} in {one['env']}"
+            raise ValueError(f"{field} of {where} is {now.get(field)!r}, but {before.get(field)!r} in what is there")
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    parts = {part: value if isinstance(value, dict) else {} for part, value in settings.items()}
+    return {f"{part}.{name}": value for part, own in parts.items() for name, value in own.items()}
+
+
+def _records(file: Path) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(file.read_bytes())["fleets"]
+        return [record for record in found if record["runs"] and record["settings"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} does not say where runs are from: {error!r}") from error
+
+
+def _joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([part for part in (one, other) if len(part)] or [one], ignore_index=True)

@@ -1,0 +1,148 @@
+"""Runs as small files: pieces by hand, what is merged and what is refused, and sizes."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mico.pages.report_sources import read_sources
+from mico.results.condensed import COLUMNS, MEASURES, NOTHING, Condensed, condense, merged, reached, read, write
+from written_runs import ORIGIN, settings, write_fleet, write_run
+
+
+def write_log(run, rows):
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_pieces_by_hand(tmp_path):
+    run = write_run(tmp_path / "fleet" / "run", [], metric="mico", alpha=0.5, beta=0.2, seed=7, steps=40)
+    rows = [
+        {"step": 10, "episodes": 0},
+        {"step": 20, "episodes": 1, "return": 4.0, "norm": 1.0, "agreement": 0.5},
+        {"step": 30, "episodes": 3, "return": 8.0, "norm": 2.0},
+        {"step": 40, "episodes": 1, "return": 0.0, "norm": 3.0, "dead_units": 0.25},
+    ]
+    write_log(run, rows)
+    found = condense(tmp_path, points=2).rows
+    assert tuple(found.columns) == COLUMNS
+    assert found["step"].tolist() == [20, 40]
+    assert found["score"].tolist() == [4, (3 * 8 + 0) / 4]  # the mean over episodes, not over rows
+    assert found["norm"].tolist() == [1, 3]
+    assert found["dead_units"].isna().tolist() == [True, False]
+    about = ["agent", "metric", "env", "seed", "metric.alpha", "metric.beta"]
+    assert found.loc[0, about].tolist() == ["dqn", "mico", "minatar/breakout", 7, 0.5, 0.2]
+    assert condense(tmp_path, points=4).rows["score"].isna().tolist() == [True, False, False, False]
+    with pytest.raises(ValueError, match="points must be 1 or more, but are 0"):
+        condense(tmp_path, points=0)
+
+
+def test_runs_that_are_under_way_end_where_they_are(tmp_path):
+    write_run(tmp_path / "fleet" / "run", [1.0, 2.0, 3.0], steps=8000)
+    assert condense(tmp_path, points=4).rows["step"].tolist() == [2000]
+    assert condense(tmp_path, points=8).rows["step"].tolist() == [1000, 2000, 3000]
+
+
+def test_records_say_where_runs_are_from(tmp_path):
+    write_fleet(tmp_path / "fleet", [0, 1], lambda seed: [1.0, 2.0], name="base")
+    write_fleet(tmp_path / "fleet", [0], lambda seed: [1.0, 2.0], metric="mico", alpha=0.1)
+    timing = [{"step": 1000, "seconds": 4.0}, {"step": 2000, "seconds": 6.0}, {"step": 2000, "seconds": 2.5}]
+    (tmp_path / "fleet" / "timing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in timing))
+    (record,) = condense(tmp_path, points=2).records
+    assert record["seconds"] == 8.5  # of two starts
+    assert record["starts"] == [ORIGIN]
+    assert record["steps"] == 2000
+    expected = settings(metric="mico")
+    del expected["seed"], expected["metric"]["alpha"], expected["metric"]["beta"]
+    assert record["settings"]["mico"] == expected
+    assert record["settings"]["none"]["metric"] is None
+    assert {"metric": "mico", "alpha": 0.1, "beta": 0.1, "seed": 0} in record["runs"]
+    assert {"metric": "none", "alpha": None, "beta": None, "seed": 1} in record["runs"]
+
+
+def test_files_come_back_and_the_report_reads_them(tmp_path):
+    scores = [1 / 3, 123456.789]
+    write_fleet(tmp_path / "runs" / "fleet", [0, 1], lambda seed: [score + seed for score in scores])
+    write_fleet(tmp_path / "runs" / "other", [0], lambda seed: scores, agent="iqn")
+    found = condense(tmp_path / "runs", points=2)
+    files = write(found, tmp_path / "small")
+    assert [file.name for file in files] == ["dqn.csv", "iqn.csv"]
+    again = read(tmp_path / "small")
+    assert again.records == found.records
+    assert reached(again) == reached(found)
+    pd.testing.assert_frame_equal(again.rows, found.rows, check_dtype=False, rtol=5e-5)
+    assert "0.33333" in files[1].read_text()
+    frame = read_sources(files).frame
+    assert frame["run"].nunique() == 3
+    assert set(frame["agent"]) == {"dqn", "iqn"}
+
+
+def test_nothing_is_in_a_folder_that_is_not_there(tmp_path):
+    assert read(tmp_path / "nowhere").rows.empty
+    assert reached(NOTHING) == {}
+
+
+def test_files_of_others_are_refused(tmp_path):
+    (tmp_path / "dqn.csv").write_text("agent,env\ndqn,x\n")
+    with pytest.raises(ValueError, match="lacks metric"):
+        read(tmp_path)
+    write_run(tmp_path / "runs" / "fleet" / "run", [1.0])
+    (file,) = write(condense(tmp_path / "runs", points=1), tmp_path)
+    file.with_suffix(".json").write_text("{}")
+    with pytest.raises(ValueError, match="does not say where runs are from"):
+        read(tmp_path)
+
+
+def test_of_two_runs_of_a_seed_the_farther_counts_and_if_even_the_new_one(tmp_path):
+    def of(name, returns, seeds=(0,)):
+        write_fleet(tmp_path / name / "fleet", seeds, lambda seed: returns, steps=3000)
+        return condense(tmp_path / name, points=3)
+
+    old, longer, other = of("old", [1.0, 1.0]), of("longer", [2.0, 2.0, 2.0], (0, 1)), of("other", [3.0, 3.0])
+    found = merged(old, longer)
+    assert found.rows["score"].tolist() == [2.0] * 6
+    assert len(found.records) == 1  # the new fleet has all runs of the old one
+    assert merged(longer, old).rows["score"].tolist() == [2.0] * 6
+    assert len(merged(longer, old).records) == 2
+    assert merged(old, other).rows["score"].tolist() == [3.0, 3.0]
+    assert set(reached(found).values()) == {3000}
+    assert merged(NOTHING, old).rows["score"].tolist() == [1.0, 1.0]
+
+
+def test_runs_with_other_settings_do_not_mix(tmp_path):
+    def of(name, **described):
+        write_fleet(tmp_path / name / "fleet", [0], lambda seed: [1.0], metric="mico", **described)
+        return condense(tmp_path / name, points=1)
+
+    one, other = of("one", error="huber"), of("other", error="squared", alpha=0.3)
+    message = "metric.error of dqn with mico in minatar/breakout is 'squared', but 'huber' in what is there"
+    with pytest.raises(ValueError, match=message):
+        merged(one, other)
+    assert len(merged(one, of("third", error="huber", alpha=0.3)).rows) == 2  # another weight is another arm
+    assert len(merged(one, of("fourth", error="squared", env="minatar/asterix")).rows) == 2
+
+
+def test_a_frozen_run_has_come_to_its_end(tmp_path):
+    write_run(tmp_path / "fleet" / "run", [1.0], steps=4000, frozen=1500)
+    found = condense(tmp_path, points=4)
+    assert found.rows["step"].tolist() == [1000]
+    assert reached(found) == {("dqn", "none", "minatar/breakout", 0, None, None): 4000}
+    assert found.records[0]["runs"][0]["frozen_at"] == 1500
+
+
+def test_a_whole_study_of_an_agent_is_less_than_a_megabyte(tmp_path):
+    """Five games, ten seeds, three arms, fifty points."""
+    rng = np.random.default_rng(0)
+    games = ["breakout", "asterix", "freeway", "seaquest", "space-invaders"]
+    arms = [("none", np.nan), ("mico", 0.01), ("mico", 0.5)]
+    cells = [
+        ("rainbow", metric, alpha, 0.1, f"minatar/{game}", seed, 100_000 * (step + 1))
+        for metric, alpha in arms
+        for game in games
+        for seed in range(10)
+        for step in range(50)
+    ]
+    rows = pd.DataFrame(cells, columns=list(COLUMNS[:7]))
+    rows = rows.assign(**{name: rng.normal(size=len(rows)) for name in ("score", *MEASURES)})
+    (file,) = write(Condensed(rows, []), tmp_path)
+    assert file.stat().st_size < 1_000_000
