@@ -15,6 +15,7 @@ from mico.deep.types import Spec, Step
 from small_runs import assert_close, small_agent, small_run
 
 TIME = 40
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 class Pictures(AbstractHostEnv):
@@ -47,29 +48,39 @@ def situation(metric, sampling):
     return runs, [state_of(run) for run in runs]
 
 
+@jax.jit
+def filled(run, frame, steps):
+    state = learner.start(run, run.env.spec, None, frame)
+    return state._replace(memory=learner.remembered(run, state.memory, steps, jnp.int32(0)))
+
+
 def state_of(run):
     rng, spec = np.random.default_rng(run.seed), run.env.spec
     frames = jnp.asarray(rng.integers(0, 256, (41, *spec.shape)), "uint8")
     action, reward = jnp.asarray(rng.uniform(-1, 1, (40, 2))), jnp.asarray(rng.normal(size=40))
     end = np.arange(40) % 7
     steps = Step(frames[:-1], action, reward, frames[1:], jnp.asarray(end == 0), jnp.asarray(end == 3))
-    state = learner.start(run, spec, None, frames[0])
-    return state._replace(memory=learner.remembered(run, state.memory, steps, jnp.int32(0)))
+    return filled(jax.tree.map(jnp.asarray, run), frames[0], steps)
 
 
-@pytest.mark.parametrize("sampling", ["uniform", "prioritised"])
-@pytest.mark.parametrize(
-    "metric", [None, MICo(0.3, second="frozen"), METRIC_LOSSES["dbc"]()], ids=["none", "mico", "dbc"]
-)
-def test_an_update_of_a_fleet_is_that_of_each_run(metric, sampling, monkeypatch):
+CASES = {
+    "none": (None, "prioritised"),
+    "mico": (MICo(0.3, second="frozen"), "uniform"),
+    "dbc": (METRIC_LOSSES["dbc"](), "prioritised"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_update_of_a_fleet_is_that_of_each_run(case, monkeypatch):
     with jax.enable_x64(True):
-        runs, states = situation(metric, sampling)
+        runs, states = situation(*CASES[case])
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
         assert learner.in_turn(runs[0])
         found = jax.jit(learner.update_each)(fleet, state, jnp.int32(TIME))
         monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
         together = jax.jit(lambda *args: learner.update_each(*args))(fleet, state, jnp.int32(TIME))
-        alone = [jax.jit(lambda *args: learner.update(*args))(*pair, jnp.int32(TIME)) for pair in zip(runs, states)]
+        update = jax.jit(lambda *args: learner.update(*args))
+        alone = [update(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
     expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
     assert_close(found, expected)
     assert_close(together, expected)

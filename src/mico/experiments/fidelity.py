@@ -63,7 +63,7 @@ class Config:
         checked_discount(self.discount)
 
 
-QUICK = Config(grids=(6,), garnets=(), breakouts=(3,), seeds=2, steps=200, batch=8, width=16, queries=10, pairs=100)
+QUICK = Config(grids=(6,), garnets=(), breakouts=(), seeds=2, steps=200, batch=8, width=16, queries=10, pairs=100)
 
 
 class Cell(NamedTuple):
