@@ -138,7 +138,7 @@ def _time(fleets: Sequence[Fleet], device: Device, devices: int) -> str | None:
     if len(found) < len(fleets):
         return None
     seconds = [one.seconds for one in found]
-    how = "from what was measured on MinAtar" if all(one.measured for one in found) else "an estimate, not measured"
+    how = "from measured paces" if all(one.measured for one in found) else "an estimate, not measured"
     line = f"About {duration(sum(seconds))} on {DEVICES[device]}"
     if devices > 1:
         line += f", about {duration(makespan(seconds, devices))} on {devices} such"
