@@ -16,7 +16,7 @@ def made_rows(agent, game, seeds, weights, *, steps, points, gain=lambda alpha, 
             for point in range(1, points + 1):
                 about = (agent, "none" if alpha is None else "mico", alpha, beta, f"minatar/{game}", seed)
                 score = high * point / points + 0.1 * seed % 1 + 0.01 * rng.normal()
-                lines.append((*about, point * steps // points, score, *rng.uniform(0.1, 0.9, len(MEASURES))))
+                lines.append((*about, point * steps // points, score, 4, *rng.uniform(0.1, 0.9, len(MEASURES))))
     table = pd.DataFrame(lines, columns=list(COLUMNS))
     return table.astype({"metric.alpha": float, "metric.beta": float})
 

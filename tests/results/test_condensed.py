@@ -28,6 +28,7 @@ def test_pieces_by_hand(tmp_path):
     assert tuple(found.columns) == COLUMNS
     assert found["step"].tolist() == [20, 40]
     assert found["score"].tolist() == [4, (3 * 8 + 0) / 4]  # the mean over episodes, not over rows
+    assert found["episodes"].tolist() == [1, 4]
     assert found["norm"].tolist() == [1, 3]
     assert found["dead_units"].isna().tolist() == [True, False]
     about = ["agent", "metric", "env", "seed", "metric.alpha", "metric.beta"]
@@ -143,6 +144,6 @@ def test_a_whole_study_of_an_agent_is_less_than_a_megabyte(tmp_path):
         for step in range(50)
     ]
     rows = pd.DataFrame(cells, columns=list(COLUMNS[:7]))
-    rows = rows.assign(**{name: rng.normal(size=len(rows)) for name in ("score", *MEASURES)})
+    rows = rows.assign(**{name: rng.normal(size=len(rows)) for name in ("score", *MEASURES)}, episodes=999)
     (file,) = write(Condensed(rows, []), tmp_path)
     assert file.stat().st_size < 1_000_000

@@ -7,5 +7,6 @@ EXPERIMENTS: dict[str, str] = {
     "state-features": "mico.experiments.state_features",
     "online-convergence": "mico.experiments.online_convergence",
     "fidelity": "mico.experiments.fidelity",
+    "dopamine": "mico.experiments.dopamine",
     "minatar": "mico.experiments.minatar",
 }

@@ -18,7 +18,7 @@ from mico.results.log import read_rows, run_folders
 WEIGHTS = ("metric.alpha", "metric.beta")
 MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
 KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
-COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", *MEASURES)
+COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
 
 _DIGITS = "%.5g"
 
@@ -36,8 +36,8 @@ NOTHING = Condensed(pd.DataFrame(columns=list(COLUMNS)), [])
 def condense(folder: Path, *, points: int) -> Condensed:
     """The runs in a folder, or in the folders in it, finished or not.
 
-    A run is cut into so many pieces. `score` is the mean return of the episodes of a piece, all else what the last row
-    of the piece says.
+    A run is cut into so many pieces. `score` is the mean return of the `episodes` that end in a piece, all else what
+    the last row of the piece says.
     """
     if points < 1:
         raise ValueError(f"points must be 1 or more, but are {points}")
@@ -114,9 +114,7 @@ def _thinned(config: dict[str, Any], log: Sequence[dict[str, Any]], points: int)
         pieces[int(np.searchsorted(edges, row["step"]))].append(row)
     last = max((row["step"] for row in log if "not_finite_at" not in row), default=0)
     found = [
-        {"step": edge, "score": _mean_return(piece), **_last(piece)}
-        for edge, piece in zip(edges.tolist(), pieces)
-        if edge <= last
+        {"step": edge, **_returns(piece), **_last(piece)} for edge, piece in zip(edges.tolist(), pieces) if edge <= last
     ]
     metric = config["settings"]["metric"] or {}
     about = {"agent": config["agent"], "metric": config["metric"] or "none", "env": config["env"]}
@@ -124,13 +122,13 @@ def _thinned(config: dict[str, Any], log: Sequence[dict[str, Any]], points: int)
     return pd.DataFrame([about | one for one in found], columns=list(COLUMNS))
 
 
-def _mean_return(piece: Iterable[dict[str, Any]]) -> float:
+def _returns(piece: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Over episodes: a row may have few or many."""
     rows = [(row["return"], row.get("episodes", 1)) for row in piece if "return" in row]
     if not rows:
-        return np.nan
+        return {"score": np.nan, "episodes": 0}
     returns, episodes = np.transpose(rows)
-    return float(returns @ episodes / episodes.sum())
+    return {"score": float(returns @ episodes / episodes.sum()), "episodes": int(episodes.sum())}
 
 
 def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:

@@ -24,12 +24,16 @@ _DQN: dict[Device, Pace] = {
     "cpu": Pace({1: 4_944.0, 4: 7_448.0}, {1: 4_025.0, 4: 5_233.0}),
     "gpu": Pace({64: 887_000.0, 256: 1_267_000.0}, {64: 814_000.0, 256: 1_035_000.0}),
 }
-_ATARI = Pace(*2 * ({8: 3_716.0, 16: 5_367.0, 32: 7_052.0},))
+_ATARI = Pace(*2 * ({1: 677.0, 8: 3_870.0, 16: 5_367.0, 32: 7_052.0},))
 # A fleet of ten runs of IQN with MICo learnt Space Invaders on the H200 at this pace, and two side by side at half of
 # it each, so that more runs are no faster.
 _IQN = Pace({10: 48_000.0}, {10: 48_000.0})
-# How many times DQN's time the others took on two cores, beside other work: rough.
-_TIMES_OF_DQN = {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0}
+# How many times DQN's time the others took, beside other work: rough.
+_TIMES_OF_DQN: dict[Device, dict[str, float]] = {
+    "cpu": {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0},
+    "gpu": {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 1.3},
+}
+_TIMES_OF_IQN = {"iqn": 1.0, "m-iqn": 1.4}
 # Three passes of 256 images through the convolutions, one of them back again, take 2.5 ms; four times as long for all
 # that an update and a step have is a guess.
 _CONTROL = Pace({1: 100.0}, {1: 100.0})
@@ -72,10 +76,10 @@ def duration(seconds: float) -> str:
 
 def _pace(family: str, agent: str, device: Device) -> tuple[Pace, float, bool] | None:
     """A pace, how many times as long the agent takes, and whether that was measured as it is."""
-    if family == "minatar" and device == "gpu" and agent in ("iqn", "m-iqn"):
-        return _IQN, _TIMES_OF_DQN[agent] / _TIMES_OF_DQN["iqn"], agent == "iqn"
+    if family == "minatar" and device == "gpu" and agent in _TIMES_OF_IQN:
+        return _IQN, _TIMES_OF_IQN[agent], agent == "iqn"
     if family == "minatar":
-        return _DQN[device], _TIMES_OF_DQN[agent], agent == "dqn"
+        return _DQN[device], _TIMES_OF_DQN[device][agent], agent == "dqn"
     if device == "gpu" and family == "atari":
         return _ATARI, 1.0, agent == "dqn"
     if device == "gpu" and family == "control":
