@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from mico.results.condensed import COLUMNS, MEASURES, Condensed, merged, read, write
+from mico.results.condensed import COLUMNS, KEY, MEASURES, WEIGHTS, Condensed, merged, read, write
 
 
 def made_rows(agent, game, seeds, weights, *, steps, points, gain=lambda alpha, beta: 2.0):
@@ -24,4 +24,17 @@ def made_rows(agent, game, seeds, weights, *, steps, points, gain=lambda alpha, 
 def write_results(folder, tables):
     """In a folder of small files, with those that it has."""
     every = pd.concat(tables, ignore_index=True)
-    write(merged(read(folder), Condensed(every, [])), folder)
+    records = [_record(agent, env, rows) for (agent, env), rows in every.groupby(["agent", "env"])]
+    write(merged(read(folder), Condensed(every, records)), folder)
+
+
+def _record(agent, env, rows):
+    runs = rows.drop_duplicates(KEY)[["metric", *WEIGHTS, "seed"]].astype(object)
+    runs = runs.where(runs.notna(), None).set_axis(["metric", "alpha", "beta", "seed"], axis="columns")
+    return {
+        "agent": agent,
+        "env": env,
+        "steps": int(rows["step"].max()),
+        "settings": {"none": {"agent": {"name": agent}}},
+        "runs": runs.to_dict("records"),
+    }

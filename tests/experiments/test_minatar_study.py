@@ -74,6 +74,10 @@ def test_the_whole_study_is_what_is_asked_for():
     assert fields["env.actions"] == "all"
     assert fields["env.max_steps"] == "original"
     assert fields["schedule.log_period"] == 40_000
+    assert fields["network.precision"] == "float32"
+    assert "agent.fractions" not in fields
+    rounded = dict(study_parts(replace(config, precision="bfloat16"), "m-iqn", None)[0].cells[0].fields)
+    assert (rounded["network.precision"], rounded["agent.fractions"]) == ("bfloat16", "shared")
 
 
 def test_arms_of_the_study():
@@ -175,6 +179,8 @@ def test_results_of_the_package_and_of_a_folder_count_together(tmp_path):
     write_study(tmp_path / "packaged", [(0.01, 0.1)], config=replace(config, games=("breakout",)))
     write_study(tmp_path / "mine", [(0.01, 0.1)], config=replace(config, games=("asterix",)))
     assert set(minatar.run(config)["env"]) == {"minatar/breakout", "minatar/asterix"}
+    longer = replace(config, steps=2 * SMALL.steps)
+    assert set(minatar.run(longer)["env"]) == {"minatar/asterix"}, "the package's runs are too short for this study"
 
 
 @pytest.fixture(scope="module")

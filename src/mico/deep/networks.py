@@ -39,7 +39,7 @@ class Encoder(eqx.Module):
 
 
 class Head(eqx.Module):
-    r"""$\psi$: a hidden layer (none of size 0) and `outputs` numbers for each action."""
+    r"""$\psi$: a hidden layer (none of size 0) and `outputs` numbers for each action, which are never rounded."""
 
     hidden: Dense | None
     output: Dense
@@ -53,7 +53,7 @@ class Head(eqx.Module):
 
     def __call__(self, phi: Float[Array, "... D"]) -> Float[Array, "... A K"]:
         x = phi if self.hidden is None else jax.nn.relu(self.hidden(phi))
-        return self.output(x).reshape(*phi.shape[:-1], self.num_actions, -1)
+        return self.output(x.astype(float)).reshape(*phi.shape[:-1], self.num_actions, -1)
 
 
 class Sizes(NamedTuple):

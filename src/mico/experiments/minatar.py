@@ -46,7 +46,7 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
         folder = Path(config.results) if config.results else runs / "results"
         if config.train:
             train(config, runs, folder)
-        results = known(folder)
+        results = known(folder, config)
     parts = [part for agent in config.agents for part in parts_of(config, results, agent)]
     for line in sentences([one for part in parts if (one := lacking(part, results)).cells], config):
         _LOG.info(line)

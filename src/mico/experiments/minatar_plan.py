@@ -8,7 +8,9 @@ import pandas as pd
 import tyro
 
 from mico.deep.agents import VALUE_AGENTS
+from mico.deep.agents.iqn import AbstractImplicitAgent
 from mico.deep.envs.names import near
+from mico.deep.layers import Precision
 from mico.deep.metric_losses import MICo
 from mico.deep.presets import PRESETS
 from mico.results.cells import finals
@@ -52,6 +54,7 @@ class Config:
         "runs/minatar"
     )
     max_runs: Annotated[int, _arg("that are trained as one program")] = 128
+    precision: Annotated[Precision, _arg("what the networks of runs to train compute in")] = "float32"
     seconds: Annotated[float | None, _arg("after which training stops; what is trained is kept")] = None
 
     def __post_init__(self) -> None:
@@ -122,7 +125,7 @@ def sweep_parts(config: Config, agent: str) -> list[Part]:
     """An agent with every α and β, and without MICo, where weights are chosen."""
     grid = {"metric.alpha": config.sweep_alphas, "metric.beta": config.sweep_betas}
     steps, seeds = config.sweep_steps, config.sweep_seeds
-    fields = _published(steps // config.points) | grid
+    fields = _fields(config, agent, steps) | grid
     return [
         Part("alpha-beta", agent, game, Sweep(steps, (f"minatar/{game}",), (agent,), _METRICS, seeds, fields=fields))
         for game in config.sweep_games
@@ -134,7 +137,7 @@ def study_parts(config: Config, agent: str, chosen: Weights | None) -> list[Part
     given = None if config.alpha is None or config.beta is None else Weights(config.alpha, config.beta)
     arms = dict.fromkeys(arm for arm in (paper_weights(agent), given or chosen) if arm is not None)
     variants = [{"metric.alpha": arm.alpha, "metric.beta": arm.beta} for arm in arms]
-    about: dict[str, Any] = {"fields": _published(config.steps // config.points), "variants": variants}
+    about: dict[str, Any] = {"fields": _fields(config, agent, config.steps), "variants": variants}
     return [
         Part("study", agent, game, Sweep(config.steps, (f"minatar/{game}",), (agent,), _METRICS, config.seeds, **about))
         for game in config.games
@@ -165,6 +168,8 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
     return Weights(float(fields.loc[best, "metric.alpha"]), float(fields.loc[best, "metric.beta"]))
 
 
-def _published(log_period: int) -> dict[str, tuple[Any, ...]]:
-    """MinAtar's games as published."""
-    return {**SWEEPS["minatar"].sweep.fields, "schedule.log_period": (log_period,)}
+def _fields(config: Config, agent: str, steps: int) -> dict[str, tuple[Any, ...]]:
+    """MinAtar's games as published, and IQN's fractions as the paper's code draws them, which takes half the work."""
+    own = {"agent.fractions": ("shared",)} if issubclass(VALUE_AGENTS[agent], AbstractImplicitAgent) else {}
+    measured = {"schedule.log_period": (steps // config.points,), "network.precision": (config.precision,)}
+    return {**SWEEPS["minatar"].sweep.fields, **measured, **own}

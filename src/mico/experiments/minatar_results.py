@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mico.experiments.minatar_plan import PHASES, Config, Part, choice, key_of, study_parts, sweep_parts
+from mico.experiments.minatar_plan import PHASES, Config, Part, Phase, choice, key_of, study_parts, sweep_parts
 from mico.results import condensed
 from mico.results.condensed import Condensed
 from mico.sweeps.costs import DEVICES, Device, duration, estimate
@@ -28,11 +28,11 @@ class Missing(NamedTuple):
     cells: list[Cell]
 
 
-def known(folder: Path) -> Known:
-    """What the package has, and the folder."""
-    found = {
-        phase: condensed.merged(condensed.read(PACKAGED / phase), condensed.read(folder / phase)) for phase in PHASES
-    }
+def known(folder: Path, config: Config) -> Known:
+    """What the package has of runs as long as these, and what the folder has."""
+    lengths: dict[Phase, int] = {"alpha-beta": config.sweep_steps, "study": config.steps}
+    packaged = {phase: condensed.of_length(condensed.read(PACKAGED / phase), lengths[phase]) for phase in PHASES}
+    found = {phase: condensed.merged(packaged[phase], condensed.read(folder / phase)) for phase in PHASES}
     return Known(found, {phase: condensed.reached(one) for phase, one in found.items()})
 
 

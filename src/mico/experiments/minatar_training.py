@@ -35,7 +35,7 @@ def train(config: Config, runs: Path, folder: Path) -> None:
     """
     with _limited(config.seconds):
         for agent, phase in product(config.agents, PHASES):
-            results = known(folder)  # anew: the sweep chooses weights for the study
+            results = known(folder, config)  # anew: the sweep chooses weights for the study
             for part in parts_of(config, results, agent):
                 if part.phase == phase:
                     _train(lacking(part, results), config, runs, folder)

@@ -91,6 +91,14 @@ def read(folder: Path) -> Condensed:
     return found
 
 
+def of_length(condensed: Condensed, steps: int) -> Condensed:
+    """The fleets whose runs are to have so many steps."""
+    records = [record for record in condensed.records if record["steps"] == steps]
+    theirs = {(record["agent"], record["env"]) for record in records}
+    kept = [run in theirs for run in zip(condensed.rows["agent"], condensed.rows["env"])]
+    return Condensed(condensed.rows[np.array(kept, dtype=bool)].reset_index(drop=True), records)
+
+
 def reached(condensed: Condensed) -> dict[tuple[Any, ...], int]:
     """How far each run is, by (agent, metric, env, seed, α, β), the weights None without a metric loss.
 

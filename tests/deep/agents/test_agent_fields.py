@@ -151,7 +151,7 @@ def values(name, field, one, other):
 def keys(name, field, one, other):
     agents = [small_agent(name, **{field: value}) for value in (one, other)]
     data = [np.asarray(jax.random.key_data(agent.sample_keys(KEY, 6))) for agent in agents]
-    assert [len(np.unique(each, axis=0)) for each in data] == [6, 1]
+    assert [len(np.unique(np.atleast_2d(each), axis=0)) for each in data] == [6, 1]
 
 
 CHECKS = {

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.agents import IQN, VALUE_AGENTS
+from mico.deep import learner
+from mico.deep.agents import VALUE_AGENTS
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value import Transition, greedy
 from mico.deep.networks import Network
 from mico.deep.types import Views
-from small_runs import small_agent
+from small_runs import small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(3)
@@ -194,16 +195,22 @@ def test_an_implicit_head_against_numpy(precision, digits):
     assert digits[0] <= max(gaps) / max(largest) <= digits[1]
 
 
-def test_fractions_are_drawn_for_each_sample_or_shared():
-    keys = {choice: IQN(fractions=choice).sample_keys(KEY, 4) for choice in ("each", "shared")}
-    losses = {}
-    for choice, own in keys.items():
-        agent = small_agent("iqn", fractions=choice)
-        head, target = heads(agent)
-        views, transition = example(0)
-        losses[choice] = [agent.td_loss(head, target, views, transition, key) for key in own]
-    assert len({float(loss) for loss in losses["each"]}) == 4
-    assert len({float(loss) for loss in losses["shared"]}) == 1
+@pytest.mark.parametrize("choice", ["each", "shared"])
+def test_fractions_are_drawn_for_each_sample_or_shared(choice):
+    """The losses of a batch are those of its transitions one by one, with a key for each or the same for all."""
+    run = small_run(small_agent("iqn", fractions=choice), seed=0)
+    params, target = two_networks(run)
+    batch = small_batch(run.env.spec)
+    seen = learner.views(run, params, target, batch)
+    found, other = run.agent.losses(params, target, seen, batch, KEY)
+    count = batch.reward.size
+    keys = jax.random.split(KEY, count) if choice == "each" else [KEY] * count
+    for row in range(count):
+        view = Views(seen.online[row], seen.target[row], seen.target_next[row])
+        transition = Transition(batch.action[row], batch.reward[row], batch.discount[row])
+        expected = run.agent.td_loss(params.head, target.head, view, transition, keys[row])
+        np.testing.assert_allclose(found[row], expected, rtol=1e-5)
+    assert other == 0
 
 
 def test_actions_are_greedy_but_for_the_share_of_random_ones():

@@ -32,7 +32,7 @@ class QuantileHead(eqx.Module):
     def __call__(self, phi: Float[Array, " D"], tau: Float[Array, " N"]) -> Float[Array, "N A"]:
         waves = jnp.cos(jnp.pi * jnp.arange(1, self.cosines + 1) * tau[:, None])
         phi, waves = (numbers.astype(number_type(self.precision)) for numbers in (phi, waves))
-        return self.head(phi * jax.nn.relu(self.embedding(waves)))[:, :, 0].astype(float)
+        return self.head(phi * jax.nn.relu(self.embedding(waves)))[:, :, 0]
 
 
 class AbstractImplicitAgent(AbstractValueAgent):
@@ -59,7 +59,7 @@ class AbstractImplicitAgent(AbstractValueAgent):
         return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=0)
 
     def sample_keys(self, key, size):
-        return jax.random.split(key, size) if self.fractions == "each" else jnp.broadcast_to(key, (size,))
+        return jax.random.split(key, size) if self.fractions == "each" else key
 
     def td_loss(self, head, target, phi, transition, key):
         of_online, of_target, of_policy = jax.random.split(key, 3)
