@@ -15,6 +15,7 @@ from mico.deep.settings import Label, Run, describe, varied
 from mico.results.folders import write_json
 from mico.results.log import Log, TensorBoard
 
+_ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
 _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy", "gymnasium", "gymnax")
 
 
@@ -191,10 +192,10 @@ def _version(package: str) -> str | None:
 
 
 def _commit() -> str | None:
-    """The commit of the source tree this file lies in, if it does; marked where the tree differs from it."""
+    """The commit of the source tree or archive this file lies in, if it does; marked where a tree differs from it."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists():
-        return None
+        return None if _ARCHIVED.startswith("$") else _ARCHIVED
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         asked = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=10)
