@@ -1,6 +1,8 @@
 """Shapes and types are checked while the tests run: jaxtyping annotations become beartype checks."""
 
+import os
 import signal
+import tempfile
 import warnings
 
 import jax
@@ -15,6 +17,31 @@ with warnings.catch_warnings():
 
 settings.register_profile("mico", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mico")
+
+
+def pytest_configure(config):
+    """What one worker compiled, the other and the processes that tests start take from a folder of the session.
+
+    Each has one thread for its algebra: together they have enough for all cores.
+    """
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="mico-programs-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ |= {
+            "JAX_COMPILATION_CACHE_DIR": folder.name,
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "OMP_NUM_THREADS": "1",
+        }
+    jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+
+
+LONGEST = ("test_resume", "test_experiments", "test_cluster", "test_fleet", "test_local_sweep", "test_readme")
+
+
+def pytest_collection_modifyitems(items):
+    """The longest modules first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.fixture
@@ -54,7 +81,9 @@ def opengl():
 def quick_compilation():
     """Programs that run a few steps are not worth the time that optimising them takes."""
     jax.config.update("jax_disable_most_optimizations", True)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # for processes that tests start
     yield
+    del os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"]
     jax.config.update("jax_disable_most_optimizations", False)
 
 

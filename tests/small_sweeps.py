@@ -1,10 +1,7 @@
 """Sweeps small enough to be trained whole in a test, and what they leave."""
 
-import os
 import re
 import time
-
-import jax
 
 from mico.sweeps.grid import Sweep
 from mico.sweeps.manifest import Limits, planned, write_manifest
@@ -30,20 +27,6 @@ def flags_of_pair(steps=400):
     """The same as flags."""
     words = f"sweep --env mdp/two-state --metric none mico --seeds 0 1 --steps {steps} --max-runs 2"
     return [*words.split(), *FLAGS]
-
-
-def kept_programs(folder):
-    """Take compiled programs from a folder, in this process and in those that it starts."""
-    names = {"JAX_COMPILATION_CACHE_DIR": str(folder), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    before = {name: os.environ.get(name) for name in names}
-    os.environ |= names
-    jax.config.update("jax_compilation_cache_dir", str(folder))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    yield folder
-    jax.config.update("jax_compilation_cache_dir", before["JAX_COMPILATION_CACHE_DIR"])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1)
-    for name, value in before.items():
-        os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def begun(sweep, out, limits=UNLIMITED):

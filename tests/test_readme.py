@@ -12,6 +12,8 @@ import pytest
 import mico
 from mico import cli
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

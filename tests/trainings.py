@@ -54,14 +54,9 @@ def reference(runs, out, steps):
     return found
 
 
-def mico(*arguments, cache, quick=True):
-    """A command in a process of its own, which takes compiled programs from a cache; quick ones are less optimised."""
-    environment = os.environ | {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(cache),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(quick)),
-    }
+def mico(*arguments, quick=True):
+    """A command in a process of its own; programs that are compiled quickly are less optimised."""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": str(int(quick))}
     command = [sys.executable, "-m", "mico.cli", *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 

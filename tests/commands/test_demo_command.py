@@ -8,6 +8,8 @@ from mico.deep import load
 from mico.results.log import run_folders
 from mico.tabular import METRICS
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 FIGURES = ("mirrored-rooms", "learning", "learnt-metric")
 
 

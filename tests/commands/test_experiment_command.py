@@ -85,11 +85,18 @@ def test_a_damaged_cell_is_named(tmp_path, capsys):
     assert f"{tmp_path / 'cells' / '0.csv'} is no table" in stopped(capsys, *argv, "--resume")
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of an experiment that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole")
+    main(["experiment", "counterexamples", "--workers", "1", "--out", str(out)])
+    return out
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_at_some_cell_it_goes_on_to_the_same_files(tmp_path, how):
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
+def test_stopped_at_some_cell_it_goes_on_to_the_same_files(whole, tmp_path, how):
+    cut = tmp_path / "cut"
     command = [sys.executable, "-m", "mico.cli", "experiment", "counterexamples", "--workers", "1", "--out"]
-    subprocess.run([*command, whole], check=True, capture_output=True)
     process = subprocess.Popen([*command, cut], stderr=subprocess.PIPE, text=True)
     end = time.monotonic() + 60
     while not list(cut.glob("cells/*.csv")) and time.monotonic() < end:

@@ -12,6 +12,8 @@ from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Episodes, environ
 from mico.deep.envs.minatar import Game
 from rollouts import rollouts
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 LIMIT, STEPS, RUNS = 40, 200, 4
 INSIDE = {
     **{f"minatar/{game}": {} for game in get_args(Game)},

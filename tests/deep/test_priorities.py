@@ -8,6 +8,8 @@ from scipy import stats
 
 from mico.deep import priorities
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(3)
 draw, change = jax.jit(priorities.drawn), jax.jit(priorities.changed)
 

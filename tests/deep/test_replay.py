@@ -10,6 +10,8 @@ from scipy import stats
 from mico.deep.replay import Replay, Window
 from mico.deep.types import Spec, Step
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PLANES, PIXELS, VECTOR = Spec((3, 3, 2), "bool", 4), Spec((4, 3), "uint8", 4), Spec((5,), "float32", 4)
 ONE = Window(1, 0.9)
 KEY = jax.random.key(0)

@@ -293,15 +293,15 @@ def command(name, out, *more):
     return ["train", *KILLED[name].split(), *flags, "--seeds", 0, 1, "--steps", STEPS[name], "--out", out, *more]
 
 
-def undisturbed(name, out, cache, **how):
+def undisturbed(name, out, **how):
     """What a process leaves that nobody disturbs."""
-    assert ended(mico(*command(name, out), cache=cache, **how))[::2] == (0, "")
+    assert ended(mico(*command(name, out), **how))[::2] == (0, "")
     return left(out)
 
 
-def killed(name, out, cache, when, **how):
+def killed(name, out, when, **how):
     """Start or go on, and kill −9; whether that came before the end."""
-    process = mico(*command(name, out, "--resume", "--checkpoint-seconds", 0.3), cache=cache, **how)
+    process = mico(*command(name, out, "--resume", "--checkpoint-seconds", 0.3), **how)
     when()
     process.kill()
     code, _, errors = ended(process)
@@ -324,11 +324,11 @@ def after(pattern, out, delay):
 
 def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     """Killed while it imports and compiles, before its first checkpoint and after one; then interrupted."""
-    cache, out = tmp_path / "cache", tmp_path / "stopped"
-    whole = undisturbed("dqn", tmp_path / "whole", cache)
+    out = tmp_path / "stopped"
+    whole = undisturbed("dqn", tmp_path / "whole")
     moments = [lambda: time.sleep(1), after("fleet.json", out, 0.1), after("checkpoints/[0-9]*", out, 0.05)]
-    assert [killed("dqn", out, cache, when) for when in moments] == [True, True, True]
-    process = mico(*command("dqn", out, "--resume", "--checkpoint-seconds", 0.3), cache=cache)
+    assert [killed("dqn", out, when) for when in moments] == [True, True, True]
+    process = mico(*command("dqn", out, "--resume", "--checkpoint-seconds", 0.3))
     after("checkpoints/[0-9]*", out, 0.0)()
     process.send_signal(signal.SIGINT)
     code, printed, errors = ended(process)
@@ -336,7 +336,7 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     assert "Going on from step" in printed
     (step,) = re.fullmatch(r"mico: stopped at step (\d+) of 24000, which is saved: --resume goes on\n", errors).groups()
     assert (out / "checkpoints" / step).is_dir()
-    code, printed, errors = ended(mico(*command("dqn", out, "--resume"), cache=cache))
+    code, printed, errors = ended(mico(*command("dqn", out, "--resume")))
     assert (code, errors) == (0, "")
     assert f"Going on from step {int(step):,}." in printed
     assert left(out) == whole
@@ -345,14 +345,14 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
 @pytest.mark.parametrize("name", ["rainbow", "hosted", "pendulum"])
 def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
     """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX, by vectors too."""
-    cache, out, less = tmp_path / "cache", tmp_path / "killed", ("--steps", 800)
+    out, less = tmp_path / "killed", ("--steps", 800)
     cli.main([*map(str, (*command(name, tmp_path / "whole"), *less))])
-    process = mico(*command(name, out, *less, "--checkpoint-seconds", 0), cache=cache)
+    process = mico(*command(name, out, *less, "--checkpoint-seconds", 0))
     after("checkpoints/[0-9]*", out, 0.0)()
     after("checkpoints/[0-9]*", out, 0.02)()
     process.kill()
     assert ended(process)[::2] == (-signal.SIGKILL, "")
-    code, printed, errors = ended(mico(*command(name, out, *less, "--resume"), cache=cache))
+    code, printed, errors = ended(mico(*command(name, out, *less, "--resume")))
     assert (code, errors) == (0, "")
     assert re.search(r"Going on from step [1-9]\S*\.", printed)
     assert left(out) == left(tmp_path / "whole")
@@ -362,18 +362,18 @@ def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
 @pytest.mark.parametrize("name", KILLED)
 def test_forty_kills(tmp_path, name):
     """At random times; where one comes too late, that training is over, and another is begun."""
-    cache, how, rng = tmp_path / "cache", {"quick": False}, random.Random(name)
-    undisturbed(name, tmp_path / "cold", cache, **how)
+    how, rng = {"quick": False}, random.Random(name)
+    undisturbed(name, tmp_path / "cold", **how)
     start = time.monotonic()
-    whole = undisturbed(name, tmp_path / "warm", cache, **how)
+    whole = undisturbed(name, tmp_path / "warm", **how)
     seconds = time.monotonic() - start
     assert whole == left(tmp_path / "cold")
     out, kills = tmp_path / "0", 0
     while kills < 40:
-        if killed(name, out, cache, partial(time.sleep, rng.uniform(0.2, seconds)), **how):
+        if killed(name, out, partial(time.sleep, rng.uniform(0.2, seconds)), **how):
             kills += 1
         else:
             assert left(out) == whole, f"after {kills} kills"
             out = tmp_path / str(kills)
-    assert ended(mico(*command(name, out, "--resume"), cache=cache, **how))[::2] == (0, "")
+    assert ended(mico(*command(name, out, "--resume"), **how))[::2] == (0, "")
     assert left(out) == whole

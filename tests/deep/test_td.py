@@ -7,6 +7,8 @@ import pytest
 
 from mico.deep import td
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ACTIONS, WIDTH = 3, 5
 ATOMS = jnp.linspace(-2.0, 2.0, WIDTH)
 RNG = np.random.default_rng(0)

@@ -14,11 +14,13 @@ from mico.experiments.fidelity_arms import losses, shuffled
 from mico.experiments.fidelity_worlds import world
 from mico.tabular import distance
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 TINY = replace(QUICK, grids=(), breakouts=(), garnets=(14,), steps=100, queries=14, pairs=10_000)
 
 
 @pytest.fixture(scope="module")
-def frame():
+def frame(quick_compilation):
     return fidelity.run(TINY)
 
 

@@ -20,11 +20,9 @@ TINY = Config(seeds=1, num_states=3, side=2, updates=200, sweeps=100, samples=(2
 
 GOALS = {"td": "mico", "off-policy": "mico", "n-step": "n-step-mico", "mico-sweeps": "mico"}
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 @pytest.fixture(scope="module")
-def frame(quick_compilation):
+def frame():
     return run(SMALL)
 
 

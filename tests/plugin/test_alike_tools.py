@@ -12,6 +12,8 @@ from mico import alike
 from mico.deep.metric_losses import KSMe, MICo, SimSR
 from mico.torch import KSMeLoss, MICoLoss, SimSRLoss
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 torch.set_num_threads(1)
 RNG = np.random.default_rng(0)
 WEIGHTS = RNG.normal(size=(6, 5)).astype(np.float32)

@@ -12,7 +12,6 @@ from mico.sweeps import local
 from small_sweeps import (
     flags_of_pair,
     is_under_way,
-    kept_programs,
     left_by,
     pair_of_fleets,
     starts,
@@ -32,31 +31,33 @@ STEPS = 4_000  # a minute's work if every chunk is saved
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory, quick_compilation):
-    """What is left by a sweep that nothing happened to, not on Ray; and a folder of compiled programs."""
-    for folder in kept_programs(tmp_path_factory.mktemp("cache")):
-        out = tmp_path_factory.mktemp("undisturbed")
-        fleets = pair_of_fleets(out, STEPS)
-        local.in_turn(fleets, out, Manner(), lambda fleet, status: None)
-        yield fleets, left_by(fleets, out), folder
+    """What is left by a sweep that nothing happened to, not on Ray."""
+    out = tmp_path_factory.mktemp("undisturbed")
+    fleets = pair_of_fleets(out, STEPS)
+    local.in_turn(fleets, out, Manner(), lambda fleet, status: None)
+    return fleets, left_by(fleets, out)
 
 
 @pytest.fixture(scope="module")
 def nodes(undisturbed):
     """A cluster whose head runs no task, and three nodes that run one each, of which one will be lost."""
-    own = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    os.environ |= own
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     found = cluster_utils.Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     for _ in range(3):
         found.add_node(num_cpus=1)
     found.wait_for_nodes()
     yield found
     found.shutdown()
-    for name in own:
-        del os.environ[name]
+    del os.environ["RAY_USAGE_STATS_ENABLED"]
 
 
 def flags(nodes, out, *more):
-    return [*map(str, [*flags_of_pair(STEPS), "--checkpoint-seconds", 0, "--ray", nodes.address, "--out", out, *more])]
+    return [*map(str, [*flags_of_pair(STEPS), "--ray", nodes.address, "--out", out, *more])]
+
+
+def saving_flags(nodes, out, *more):
+    """With a checkpoint of every chunk, which takes long enough for something to happen."""
+    return flags(nodes, out, "--checkpoint-seconds", 0, *more)
 
 
 def parent(pid):
@@ -65,7 +66,7 @@ def parent(pid):
 
 
 def test_a_worker_and_then_a_whole_node_are_killed(undisturbed, nodes, tmp_path, capsys):
-    fleets, expected, _ = undisturbed
+    fleets, expected = undisturbed
     done = []
 
     def sabotage():
@@ -83,7 +84,7 @@ def test_a_worker_and_then_a_whole_node_are_killed(undisturbed, nodes, tmp_path,
 
     saboteur = threading.Thread(target=sabotage, daemon=True)
     saboteur.start()
-    cli.main(flags(nodes, tmp_path))
+    cli.main(saving_flags(nodes, tmp_path))
     saboteur.join()
     assert done == ["worker", "node"]
     assert "All 2 fleets are finished" in capsys.readouterr().out
@@ -97,10 +98,10 @@ def raylet_of(node):
 
 
 def test_the_driver_is_stopped_then_killed_and_run_again(undisturbed, nodes, tmp_path):
-    fleets, expected, folder = undisturbed
+    fleets, expected = undisturbed
     for number, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
         before = [starts(fleet, tmp_path) if (tmp_path / fleet.name).exists() else 0 for fleet in fleets]
-        process = mico(*flags(nodes, tmp_path), cache=folder)
+        process = mico(*saving_flags(nodes, tmp_path))
 
         def goes_on(process=process, before=before):
             going = [is_under_way(fleet, tmp_path, STEPS) and starts(fleet, tmp_path) for fleet in fleets]
@@ -118,7 +119,7 @@ def test_the_driver_is_stopped_then_killed_and_run_again(undisturbed, nodes, tmp
 
 
 def test_a_fleet_that_fails_and_one_that_is_lost_too_often_are_listed(undisturbed, nodes, tmp_path, capsys):
-    fleets, expected, _ = undisturbed
+    fleets, expected = undisturbed
     pair_of_fleets(tmp_path, STEPS)
     (tmp_path / fleets[0].name).write_text("in the way")
 
@@ -129,7 +130,7 @@ def test_a_fleet_that_fails_and_one_that_is_lost_too_often_are_listed(undisturbe
     saboteur = threading.Thread(target=sabotage, daemon=True)
     saboteur.start()
     with pytest.raises(SystemExit) as stop:
-        cli.main(flags(nodes, tmp_path, "--retries", 0))
+        cli.main(saving_flags(nodes, tmp_path, "--retries", 0))
     saboteur.join()
     printed = capsys.readouterr().out
     assert stop.value.code == 1

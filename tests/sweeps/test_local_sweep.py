@@ -19,7 +19,6 @@ from small_sweeps import (
     begun,
     flags_of_pair,
     is_under_way,
-    kept_programs,
     left_by,
     pair_of_fleets,
     small_sweep,
@@ -39,12 +38,7 @@ def unseen(fleet, status):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    yield from kept_programs(tmp_path_factory.mktemp("cache"))
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory, quick_compilation, cache):
+def undisturbed(tmp_path_factory, quick_compilation):
     """A sweep that nothing happened to: its fleets, its folder and what it left."""
     out = tmp_path_factory.mktemp("undisturbed")
     fleets = pair_of_fleets(out)
@@ -104,10 +98,10 @@ def test_train_can_go_on_with_a_fleet_of_a_sweep(undisturbed, tmp_path):
         cli.main([*words.split(), str(tmp_path / "fleet"), *FLAGS])
 
 
-def test_killed_in_the_middle_it_goes_on_when_run_again(undisturbed, tmp_path, cache):
+def test_killed_in_the_middle_it_goes_on_when_run_again(undisturbed, tmp_path):
     fleets, _, expected = undisturbed
     flags = [*flags_of_pair(), "--checkpoint-seconds", "0", "--out", tmp_path]
-    process = mico(*flags, cache=cache)
+    process = mico(*flags)
     wait_for(lambda: is_under_way(fleets[1], tmp_path) or process.poll() is not None)
     process.kill()
     ended(process)
@@ -229,10 +223,10 @@ def test_how_fleets_are_trained_reaches_the_loop(undisturbed, tmp_path, monkeypa
 # Several processes
 
 
-def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed, tmp_path, cache):
+def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed, tmp_path):
     fleets, _, expected = undisturbed
     flags = [*flags_of_pair(), "--checkpoint-seconds", "0", "--processes", "2", "--out", tmp_path]
-    process = mico(*flags, cache=cache)
+    process = mico(*flags)
     wait_for(lambda: all(is_under_way(fleet, tmp_path) for fleet in fleets) or process.poll() is not None)
     victim, other = (writer_of(fleet, tmp_path) for fleet in fleets)
     assert len({process.pid, victim, other}) == 3  # both at a time, each in a process of its own
@@ -241,21 +235,21 @@ def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed
     assert code == 1
     assert f"{fleets[0].name}: its process ended before its time, with signal 9" in out
     assert states(fleets, tmp_path) == ["failed", "finished"]
-    process = mico(*flags, cache=cache)
+    process = mico(*flags)
     wait_for(lambda: starts(fleets[0], tmp_path) == 2 or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code in (0, 130)  # it may have been quicker
     assert code == 0 or f"stopped; what was trained is saved in {tmp_path}, and the same command goes on" in err
-    code, _, _ = ended(mico(*flags, cache=cache))
+    code, _, _ = ended(mico(*flags))
     assert code == 0
     assert left_by(fleets, tmp_path) == expected
 
 
-def test_processes_end_with_the_one_that_started_them(undisturbed, tmp_path, cache):
+def test_processes_end_with_the_one_that_started_them(undisturbed, tmp_path):
     fleets, _, _ = undisturbed
     flags = [*flags_of_pair(40_000), "--processes", "2", "--out", tmp_path]
-    process = mico(*flags, cache=cache)
+    process = mico(*flags)
     wait_for(lambda: all((tmp_path / fleet.name / "fleet.json").exists() for fleet in fleets))
     workers = [writer_of(fleet, tmp_path) for fleet in fleets]
     assert all(is_alive(pid) for pid in workers)

@@ -1,6 +1,7 @@
 """MDPs and chains: what is accepted, what is refused and with which words, and the numbers that follow."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -63,19 +64,26 @@ def test_value_by_iterating(sample):
         np.testing.assert_allclose(found, value, rtol=0, atol=1e-11 * size)
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
-def test_value_of_a_large_sparse_chain(scale):
-    """A random walk on a ring that drifts, with one reward; by sweeps from zero."""
-    size, discount = 30_000, 0.95
+@cache
+def large_walk(discount):
+    """A random walk on a ring that drifts, its rewards, and its values by sweeps from zero."""
+    size = 30_000
     here = np.arange(size)
     columns = np.concatenate([(here + 1) % size, (here + 2) % size, here // 2])
     weight = np.repeat([0.5, 0.3, 0.2], size)
     walk = sp.csr_array((weight, (np.tile(here, 3), columns)), shape=(size, size))
-    reward = scale * np.sin(here)
-    value = np.zeros(size)
+    reward, value = np.sin(here), np.zeros(size)
     for _ in range(700):
         value = reward + discount * (walk @ value)
-    np.testing.assert_allclose(Chain(walk, reward, discount).value(), value, rtol=0, atol=1e-10 * scale)
+    return walk, reward, value
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_value_of_a_large_sparse_chain(scale):
+    """Values grow with the rewards."""
+    walk, reward, value = large_walk(0.95)
+    found = Chain(walk, scale * reward, 0.95).value()
+    np.testing.assert_allclose(found, scale * value, rtol=0, atol=1e-10 * scale)
 
 
 @storage

@@ -8,6 +8,8 @@ from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.simulator import _walks, simulate
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 POLICY = np.array([[0.3, 0.7], [1.0, 0.0], [0.0, 1.0]])
 # In state 0, action 1 may lead to state 1 with two rewards; the rewards of action 0 tell the next state.
 LIST = [

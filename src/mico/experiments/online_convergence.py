@@ -62,7 +62,7 @@ class Config:
             raise ValueError(f"self_distance must be 'sampled' or 'zero', not {self.self_distance!r}")
 
 
-QUICK = Config(seeds=2, num_states=3, side=2, updates=1_000, sweeps=300, samples=(1, 8))
+QUICK = Config(seeds=2, num_states=3, side=2, updates=200, sweeps=300, samples=(1, 8))
 
 
 class Cell(NamedTuple):

@@ -1,5 +1,7 @@
 """Atari games against the plain emulator, frame by frame, by the protocol as the paper's agents were trained."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from ale_py import ALEInterface, roms
@@ -47,6 +49,7 @@ class Reference:
         return shares(210) @ screen @ shares(160).T
 
 
+@cache
 def shares(size, small=84):
     """How much of each pixel lies in each of fewer, larger ones."""
     edges = np.arange(small + 1) * size / small

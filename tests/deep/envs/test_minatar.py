@@ -12,6 +12,8 @@ from mico.deep.envs.minatar import State
 from mico.deep.types import Spec
 from rollouts import rollout, rollouts
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 PADDLE = 0  # a plane of Breakout
 NOOP, LEFT, RIGHT = 0, 1, 2  # Breakout's minimal actions
 NUMBER = 4_000

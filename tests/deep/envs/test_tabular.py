@@ -12,6 +12,8 @@ from mico.deep.envs.tabular import State
 from mico.tabular import MDP, MDPS, Outcomes, Problem, from_map, garnet
 from rollouts import rollout
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 NUMBER = 20_000
 steps = jax.jit(jax.vmap(lambda env, *given: env.step(*given), in_axes=(None, None, None, 0)))
 

@@ -9,6 +9,8 @@ from batches import READINGS, both_losses
 from mico.deep.metric_losses import KSMe
 from mico.deep.metric_losses.pairing import Pairs
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
 
 

@@ -11,7 +11,10 @@ from batches import FIELDS, READINGS, SIZES, both_losses, odd_rows, replayed
 from mico.deep.metric_losses import MICo
 from mico.deep.metric_losses.mico import Pairs, angle, distance, distances
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 KEY = jax.random.key(0)
+DIFFERENTIATED = jax.jit(jax.value_and_grad(lambda a, b: distance(a, b, 0.1), argnums=(0, 1)))
 
 
 def naive_distance(x, y, beta):
@@ -114,7 +117,7 @@ def test_the_released_formula_is_met_where_it_is_sound(norm):
 def test_angles_and_gradients_are_finite_at_every_size(size, dtype):
     x, y = (size * jax.random.normal(KEY, (2, 64))).astype(dtype)
     for other in (x, -x, y, jnp.zeros_like(x)):
-        value, gradients = jax.value_and_grad(lambda a, b: distance(a, b, 0.1), argnums=(0, 1))(x, other)
+        value, gradients = DIFFERENTIATED(x, other)
         assert np.isfinite(value)
         for gradient in gradients:
             assert gradient.dtype == dtype
