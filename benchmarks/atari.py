@@ -1,6 +1,6 @@
 """Speed of training on Atari games, beside the emulator's own with as many environments in the same run.
 
-python benchmarks/atari.py --runs 8 16 32 --precision bfloat16 --capacity 100000
+python benchmarks/atari.py --runs 8 16 32 --precision bfloat16 --capacity 50000
 
 A run plays 4 frames a step and learns every fourth step from 32 transitions; one of 200 million frames has 50 million
 steps. Each figure is a median over turns, with the least and the most.
@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4], help="threads that a fleet is split among")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
-    parser.add_argument("--capacity", type=int, default=100_000, help="frames in each replay")
+    parser.add_argument("--capacity", type=int, default=50_000, help="frames in each replay")
     parser.add_argument("--length", type=int, default=400, help="steps of a turn")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""The benchmark of training runs, at its smallest, and prints times that are numbers."""
+"""The benchmarks of training and of Atari run, at their smallest, and print numbers."""
 
 import os
 import re
@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "training.py"
+FOLDER = Path(__file__).parents[1] / "benchmarks"
 ROWS = {"cost": r"^dqn +1 ", "atari-update": r"^ +1 float32 "}
 
 
 @pytest.fixture(scope="module")
 def printed():
-    chosen = [word for part in ROWS for word in ("--only", part)]
-    command = [sys.executable, str(SCRIPT), "--quick", *chosen]
+    chosen = " ".join(f"--only {part}" for part in ROWS)
+    return ran("training.py", f"--quick {chosen}")
+
+
+def ran(script, flags):
+    command = [sys.executable, str(FOLDER / script), *flags.split()]
     done = subprocess.run(command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -39,3 +43,14 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     replay, program = (float(number) for number in row.split("%")[1].split()[:2])
     assert replay == pytest.approx(1000 * 84 * 84 / 2**30, abs=0.005)
     assert 1 < program < 100
+
+
+def test_atari_beside_the_emulator():
+    few = "--runs 2 --parts 1 2 --metric none --precision float32 --capacity 1000 --length 4 --repeats 1"
+    rows = ran("atari.py", few).splitlines()[2:]
+    names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
+    assert names == ["emulator alone", "dqn, none, 1 part", "dqn, none, 2 parts"]
+    for row in rows:
+        numbers = re.search(r"([\d,]+) \(([\d,]+)–([\d,]+)\)", row).groups()
+        rate, least, most = (float(number.replace(",", "")) for number in numbers)
+        assert 0 < least <= rate <= most

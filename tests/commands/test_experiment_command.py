@@ -93,6 +93,16 @@ def whole(tmp_path_factory):
     return out
 
 
+def test_what_cannot_be_measured_leaves_the_folder_free(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    out = ["--out", tmp_path / "out"]
+    assert "results must have runs of pong" in stopped(
+        capsys, "dopamine", "--quick", "--results", tmp_path / "empty", *out
+    )
+    main(["experiment", "dopamine", "--quick", *map(str, out)])
+    assert (tmp_path / "out" / "dopamine.png").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_at_some_cell_it_goes_on_to_the_same_files(whole, tmp_path, how):
     cut = tmp_path / "cut"

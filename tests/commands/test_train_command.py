@@ -246,7 +246,10 @@ def test_frames_are_steps_of_the_emulator():
     [
         ("--env atari/pong", "steps is missing"),
         ("--env atari/pong --frames 400 --steps 100", "steps is 100 and frames is 400: give one of them"),
-        ("--env atari/pong --frames 402", "frames must be a multiple of env.frame_skip 4, but is 402"),
+        ("--env atari/pong --frames 402", "frames must be a positive multiple of 16, env.frame_skip 4 × "),
+        ("--env atari/pong --frames 8", "× schedule.update_period 4, but is 8"),
+        ("--env atari/pong --frames -16", "schedule.update_period 4, but is -16"),
+        ("--env atari/ --steps 100", "names a family alone: say which one, atari/"),
         ("--env atari/pnog --steps 4", "did you mean pong"),
         ("--frames 400", "frames is 400, but only Atari has frames, and not minatar/breakout"),
     ],

@@ -24,6 +24,13 @@ def test_up_to_what_the_host_has_left(monkeypatch):
         check_room(of(8_008), run, 3)
 
 
+def test_on_a_gpu_it_says_how_to_have_more(monkeypatch):
+    monkeypatch.setattr(host_memory, "available", lambda: 8_000)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    with pytest.raises(ValueError, match=r"room for 8e-06; JAX leaves .* XLA_PYTHON_CLIENT_MEM_FRACTION=\.95"):
+        check_room(of(8_008), small_run(seed=0), 1)
+
+
 def test_where_memory_is_not_known_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(host_memory, "available", lambda: 0)
     check_room(of(8_000), small_run(seed=0), 1)

@@ -46,6 +46,7 @@ def test_the_table_by_hand(results):
     assert line["p"] == pytest.approx(1 - statistic / math.sqrt(2 + statistic**2), rel=0.01)
     assert math.isnan(found.loc[("plain", 1), "p"]), "half an iteration is not tested"
     assert math.isnan(found.loc[("other", 0), "p"]), "one run has no deviation"
+    assert found.loc[("other", 0), "ours"] == "1.00"
 
 
 def test_all_is_drawn(results):
@@ -62,6 +63,7 @@ def test_what_is_refused(tmp_path, results):
         Config(games=("tennis",))
     with pytest.raises(ValueError, match="all of them different"):
         Config(games=("pong", "pong"))
-    for folder in (results, str(tmp_path / "nowhere")):
-        with pytest.raises(ValueError, match=r"results must have runs of freeway, but .* has none"):
-            run(Config(games=("freeway",), results=folder))
+    with pytest.raises(ValueError, match=r"results must be a folder, but is '.*nowhere'"):
+        Config(results=str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match=r"results must have runs of freeway, but .* has none"):
+        run(Config(games=("freeway",), results=results))

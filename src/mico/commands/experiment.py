@@ -86,7 +86,7 @@ def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, An
 
 
 def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:
-    _claim(out, {"experiment": name, "version": __version__, "config": asdict(config)}, options.resume)
+    is_new = _claim(out, {"experiment": name, "version": __version__, "config": asdict(config)}, options.resume)
     console = Console(highlight=False, markup=False)
     workers = options.workers or getattr(module, "WORKERS", None) or os.cpu_count() or 1
     data = out / f"{name}.csv"
@@ -100,6 +100,10 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
                 frame = module.run(config, evaluation)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"stopped; what was measured is kept in {out}, and --resume goes on") from None
+            except ValueError:
+                if is_new and not evaluation.has_any():
+                    (out / _CONFIG).unlink()  # or the folder would be of use to nobody
+                raise
         write_whole(data, frame.to_csv(index=False).encode())
         evaluation.forget()
     table = module.table(frame)
@@ -138,13 +142,13 @@ def _spoken(console: Console) -> Iterator[None]:
         logger.propagate = True
 
 
-def _claim(out: Path, described: dict[str, Any], resume: bool) -> None:
-    """Write down what the folder is for, or see that it is for the same."""
+def _claim(out: Path, described: dict[str, Any], resume: bool) -> bool:
+    """Write down what the folder is for, or see that it is for the same; whether it is new."""
     path = out / _CONFIG
     described = json.loads(json.dumps(described))
     if not path.exists():
         write_json(path, described)
-        return
+        return True
     if not resume:
         raise ValueError(f"out {str(out)!r} has an experiment already: --resume goes on with it")
     try:
@@ -159,6 +163,7 @@ def _claim(out: Path, described: dict[str, Any], resume: bool) -> None:
         if old.get(field_name) != new.get(field_name):
             there, here = old.get(field_name), new.get(field_name)
             raise ValueError(f"{field_name} is {here!r}, but {there!r} in what --resume goes on with")
+    return False
 
 
 @contextmanager

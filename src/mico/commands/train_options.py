@@ -13,7 +13,7 @@ import tyro
 
 from mico.commands.text import summary
 from mico.deep.agents import AGENTS
-from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Atari
+from mico.deep.envs import ENVS, Atari
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.options import METRICS, Choice, Option
 from mico.deep.presets import PRESETS
@@ -77,10 +77,11 @@ def parse(argv: list[str]) -> Asked:
     fields = {name: _each(name, options[name], getattr(given, name)) for name in makers}
     parts = {name: [make(**one) for one in fields[name]] for name, make in makers.items()}
     runs = _runs(parts, given.options.seeds)
-    return Asked(given.options, _steps(given.options, runs[0].env), runs)
+    return Asked(given.options, _steps(given.options, runs[0]), runs)
 
 
-def _steps(options: Options, env: AbstractEnv | AbstractHostEnv) -> int:
+def _steps(options: Options, run: Run) -> int:
+    env = run.env
     if options.frames is None:
         if options.steps is None:
             raise ValueError("steps is missing: --steps, or --frames on Atari")
@@ -89,8 +90,10 @@ def _steps(options: Options, env: AbstractEnv | AbstractHostEnv) -> int:
         raise ValueError(f"steps is {options.steps} and frames is {options.frames}: give one of them")
     if not isinstance(env, Atari):
         raise ValueError(f"frames is {options.frames}, but only Atari has frames, and not {env.name}: give --steps")
-    if options.frames % env.frame_skip:
-        raise ValueError(f"frames must be a multiple of env.frame_skip {env.frame_skip}, but is {options.frames}")
+    update = env.frame_skip * run.schedule.update_period
+    if options.frames < 1 or options.frames % update:
+        words = f"env.frame_skip {env.frame_skip} × schedule.update_period {run.schedule.update_period}"
+        raise ValueError(f"frames must be a positive multiple of {update}, {words}, but is {options.frames}")
     return options.frames // env.frame_skip
 
 

@@ -84,8 +84,8 @@ class Hosted:
     def snapshot(self) -> dict[str, Any]:
         return self._episodes.snapshot() | {"next": None if self._actions is None else self._actions.tolist()}
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        self._episodes.restore(snapshot)
+    def restore(self, snapshot: dict[str, Any], stopped: Callable[[], bool]) -> None:
+        self._episodes.restore(snapshot, stopped)
         following = snapshot["next"]
         self._actions = None if following is None else exchange.spelt(np.array(following), self._spec)
 

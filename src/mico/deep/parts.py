@@ -7,6 +7,7 @@ for the other, and neither waits for the slowest environment of the other.
 import threading
 from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -92,8 +93,7 @@ class Parts:
         return [engine.snapshot() for engine in self._engines]
 
     def restore(self, snapshots: Sequence[dict[str, Any]]) -> None:
-        for engine, snapshot in zip(self._engines, snapshots, strict=True):
-            engine.restore(snapshot)
+        beside([partial(engine.restore, snapshot) for engine, snapshot in zip(self._engines, snapshots, strict=True)])
 
     def close(self) -> None:
         for engine in self._engines:

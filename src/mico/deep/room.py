@@ -24,5 +24,11 @@ def check_room(state: Any, run: Run, count: int) -> None:
         replay = count * run.replay.size(run.env.spec)
         raise ValueError(
             f"replay.capacity is {run.replay.capacity:,}: {count} such runs take {needed / 1e9:.3g} GB"
-            f" ({replay / 1e9:.3g} of it the replay), but the device has room for {free / 1e9:.3g}"
+            f" ({replay / 1e9:.3g} of it the replay), but the device has room for {free / 1e9:.3g}{_hint()}"
         )
+
+
+def _hint() -> str:
+    """Why a GPU seems to have less than it has."""
+    more = "; JAX leaves a part of its memory to others, less with XLA_PYTHON_CLIENT_MEM_FRACTION=.95"
+    return "" if jax.default_backend() == "cpu" else more

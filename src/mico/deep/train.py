@@ -163,9 +163,10 @@ class _Training:
             self.learns_from = found.extra["learns_from"]
             if isinstance(self._state[0].memory, Remains):
                 self._refill()
-            self._parts.restore(found.extra["episodes"])
-        self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
         self._report(Progress(self.time, self._steps, self._returns))
+        if found is not None:
+            self._parts.restore(found.extra["episodes"])  # which may take minutes
+        self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
 
     def _refill(self) -> None:
         """An empty memory, and no update until it has as many steps as a run that begins has before its first."""

@@ -54,6 +54,10 @@ class OnDisk:
         # From the files even if it was measured now: what is resumed is the same to the last digit.
         return pd.concat([read_frame(path) for path in paths], ignore_index=True)
 
+    def has_any(self) -> bool:
+        """Whether a cell is on disk."""
+        return any((self.folder / _FOLDER).glob("*.csv"))
+
     def forget(self) -> None:
         """Remove the cells' files, if there were any, once what they make is written."""
         if (self.folder / _FOLDER).is_dir():

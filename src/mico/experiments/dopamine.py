@@ -50,6 +50,8 @@ class Config:
         for game in self.games:
             if game not in PUBLISHED:
                 raise ValueError(f"games must be of {', '.join(PUBLISHED)}, but has {game!r}")
+        if self.results and not Path(self.results).is_dir():
+            raise ValueError(f"results must be a folder, but is {self.results!r}")
         if not self.games or len(set(self.games)) < len(self.games):
             raise ValueError(f"games must have values, all of them different, but is {self.games}")
 
@@ -153,4 +155,4 @@ def _draw_published(ax: Axes, published: Published, end: int) -> None:
 
 
 def _text(mean: float, deviation: float) -> str:
-    return f"{mean:.2f} ± {deviation:.2f}"
+    return f"{mean:.2f}" if np.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"

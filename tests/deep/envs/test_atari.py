@@ -45,8 +45,10 @@ class Reference:
         return self.seen(), reward, self.ale.game_over(with_truncation=False)
 
     def seen(self):
-        screen = np.maximum(*self.screens).astype(float)
-        return shares(210) @ screen @ shares(160).T
+        return shares(210) @ self.screen().astype(float) @ shares(160).T
+
+    def screen(self):
+        return np.maximum(*self.screens).astype(np.uint8)
 
 
 @cache
@@ -75,6 +77,20 @@ def test_every_frame_reward_and_end_is_that_of_the_plain_emulator(game):
             rewards += abs(reward)
             playing[index] = not over
     assert rewards > 0 or game == "freeway"
+
+
+@pytest.mark.parametrize("game", ["pong", "ms-pacman", "seaquest", "breakout"])
+def test_frames_are_those_of_opencv(game):
+    """By which Dopamine shrinks screens: byte for byte."""
+    cv2 = pytest.importorskip("cv2")
+    env, reference = environment(f"atari/{game}"), Reference(game)
+    envs = env.make(1)
+    frame = envs.reset(np.ones(1, bool), np.array([7]))[0]
+    reference.reset(7)
+    for action in np.random.default_rng(1).integers(env.spec.num_actions, size=100):
+        np.testing.assert_array_equal(frame, cv2.resize(reference.screen(), (84, 84), interpolation=cv2.INTER_AREA))
+        reference.step(action)
+        frame = envs.step(np.array([action])).frame[0]
 
 
 def test_an_episode_after_an_episode_is_as_on_a_plain_emulator():

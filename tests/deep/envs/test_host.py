@@ -140,6 +140,18 @@ def test_goes_on_from_a_snapshot_as_if_undisturbed(make, pause):
     assert resumed.snapshot() == undisturbed.snapshot()
 
 
+def test_going_back_can_be_stopped():
+    looks, sent = iter([False, False, True]), []
+
+    class Watched(Counters):
+        def send(self, actions):
+            sent.append(actions.tolist())
+            super().send(actions)
+
+    Episodes(Watched(1), np.array([0])).restore({"episodes": [0], "actions": [[1] * 100]}, lambda: next(looks))
+    assert sent == [[1], [1]]
+
+
 def test_a_snapshot_holds_the_episode_and_its_actions_so_far():
     episodes = cartpoles([0, 1])
     episodes.start()

@@ -24,10 +24,10 @@ ENVS: dict[str, Callable[..., AbstractEnv | AbstractHostEnv]] = {
 
 def environment(name: str, **fields: Any) -> AbstractEnv | AbstractHostEnv:
     """The environment of a name such as "minatar/breakout": a family of ENVS, and which of it."""
-    family, slash, member = name.partition("/")
+    family, _, member = name.partition("/")
     if family not in ENVS:
         raise ValueError(f"env {name!r} has no such family: did you mean {near(family, ENVS)}?")
-    if not slash:
+    if not member:
         raise ValueError(f"env {name!r} names a family alone: say which one, {family}/...")
     try:
         inspect.signature(ENVS[family]).bind(member, **fields)

@@ -56,12 +56,12 @@ class Atari(AbstractHostEnv):
 
     @property
     def threads(self) -> int:
-        """In which games step."""
+        """How many the games step in at most."""
         return len(os.sched_getaffinity(0))
 
     @property
     def splits_from(self) -> int:
-        return 8  # measured with 8, 16 and 32 on 16 cores: docs/speed.md
+        return max(8, self.threads // 2)  # measured with 8, 16 and 32 on 16 cores: docs/speed.md
 
     def make(self, num_envs: int) -> "AtariEnvs":
         from ale_py.vector_env import AtariVectorEnv

@@ -1,7 +1,7 @@
 """Environments that are stepped outside JAX, those of all runs together, in episodes that can be played again."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -142,15 +142,17 @@ class Episodes:
         """What a checkpoint needs, ready for JSON: the episode that was seeded last, and the actions since then."""
         return {"episodes": self._seeded.tolist(), "actions": [list(past) for past in self._actions]}
 
-    def restore(self, snapshot: Mapping[str, Any]) -> Shaped[np.ndarray, "N ..."]:
-        """Plays the episodes of a snapshot up to where they were, and gives back the frames to act on."""
+    def restore(
+        self, snapshot: Mapping[str, Any], stopped: Callable[[], bool] = lambda: False
+    ) -> Shaped[np.ndarray, "N ..."]:
+        """Plays the episodes of a snapshot up to where they were, or till it is stopped; gives back the frames then."""
         numbers, actions = list(snapshot["episodes"]), [list(past) for past in snapshot["actions"]]
         if not len(numbers) == len(actions) == self._envs.num_envs:
             raise ValueError(f"snapshot has {len(numbers)} episodes, but there are {self._envs.num_envs} environments")
         self._numbers, self._seeded, self._actions = np.array(numbers), np.array(numbers), actions
-        return self._replayed()
+        return self._replayed(stopped)
 
-    def _replayed(self) -> Shaped[np.ndarray, "N ..."]:
+    def _replayed(self, stopped: Callable[[], bool]) -> Shaped[np.ndarray, "N ..."]:
         """All arrive together: shorter pasts begin later, and until then their environments play for nothing."""
         length = np.array([len(past) for past in self._actions])
         longest, wait = length.max(), length.max() - length
@@ -158,6 +160,8 @@ class Episodes:
         frame = np.zeros((length.size, *spec.shape), spec.dtype)
         self._begin(np.ones(length.size, dtype=bool), frame)
         for time in range(longest):
+            if stopped():
+                break
             now = np.zeros((length.size, *spec.action_shape), spec.action_dtype)
             for index in np.flatnonzero(wait <= time):
                 now[index] = self._actions[index][time - wait[index]]
