@@ -5,7 +5,7 @@ for the other, and neither waits for the slowest environment of the other.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import accumulate
@@ -18,7 +18,7 @@ from jaxtyping import Array, Int
 
 from mico.deep import fleet
 from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Happened, Job, Simulated
+from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
 from mico.deep.refilling import Remains, emptied, remains
@@ -100,7 +100,7 @@ class Parts:
             engine.close()
 
 
-def beside(jobs: Sequence[Job]) -> list[Any]:
+def beside(jobs: Sequence[Callable[[Callable[[], bool]], Any]]) -> list[Any]:
     """What jobs return, each in a thread of its own; if one fails, or the wait for them does, the others stop."""
     if len(jobs) == 1:
         return [jobs[0](lambda: False)]
