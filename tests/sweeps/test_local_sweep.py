@@ -227,9 +227,11 @@ def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed
     fleets, _, expected = undisturbed
     flags = [*flags_of_pair(), "--checkpoint-seconds", "0", "--processes", "2", "--out", tmp_path]
     process = mico(*flags)
-    wait_for(lambda: all(is_under_way(fleet, tmp_path) for fleet in fleets) or process.poll() is not None)
-    victim, other = (writer_of(fleet, tmp_path) for fleet in fleets)
-    assert len({process.pid, victim, other}) == 3  # both at a time, each in a process of its own
+    wait_for(lambda: is_under_way(fleets[0], tmp_path) or process.poll() is not None)
+    victim = writer_of(fleets[0], tmp_path)
+    os.kill(victim, signal.SIGSTOP)  # or it might come to its end before the other has begun
+    wait_for(lambda: is_under_way(fleets[1], tmp_path) or process.poll() is not None)
+    assert len({process.pid, victim, writer_of(fleets[1], tmp_path)}) == 3  # each in a process of its own
     os.kill(victim, signal.SIGKILL)
     code, out, _ = ended(process)
     assert code == 1
