@@ -169,7 +169,7 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
 
 
 def _fields(config: Config, agent: str, steps: int) -> dict[str, tuple[Any, ...]]:
-    """MinAtar's games as published, and IQN's fractions as the paper's code draws them, which takes half the work."""
+    """MinAtar's games as published, and IQN's fractions as the paper's code draws them, which takes less work."""
     own = {"agent.fractions": ("shared",)} if issubclass(VALUE_AGENTS[agent], AbstractImplicitAgent) else {}
     measured = {"schedule.log_period": (steps // config.points,), "network.precision": (config.precision,)}
     return {**SWEEPS["minatar"].sweep.fields, **measured, **own}
