@@ -15,6 +15,7 @@ from mico.deep.types import Spec, Step
 from small_runs import assert_close, small_agent, small_run
 
 TIME = 40
+CONVOLUTIONS = 4 * 3 + 4 + 3  # of x, and of x' by either network; backwards to all weights, and to inputs but the first
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
@@ -64,19 +65,25 @@ def state_of(run):
 
 
 CASES = {
-    "none": (None, "prioritised"),
-    "mico": (MICo(0.3, second="frozen"), "uniform"),
-    "dbc": (METRIC_LOSSES["dbc"](), "prioritised"),
+    "none": ("cpu", None, "prioritised"),
+    "mico": ("gpu", MICo(0.3, second="frozen"), "uniform"),
+    "dbc": ("gpu", METRIC_LOSSES["dbc"](), "prioritised"),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_an_update_of_a_fleet_is_that_of_each_run(case, monkeypatch):
+    """In turn: one after the other, or in a loop, as for a GPU."""
+    device, *setting = CASES[case]
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
     with jax.enable_x64(True):
-        runs, states = situation(*CASES[case])
+        runs, states = situation(*setting)
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
         assert learner.in_turn(runs[0])
-        found = jax.jit(learner.update_each)(fleet, state, jnp.int32(TIME))
+        turns = jax.jit(lambda *args: learner.update_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        written = turns.as_text().count("stablehlo.convolution")
+        assert written == CONVOLUTIONS * (len(runs) if device == "cpu" else 1)
+        found = turns.compile()(fleet, state, jnp.int32(TIME))
         monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
         together = jax.jit(lambda *args: learner.update_each(*args))(fleet, state, jnp.int32(TIME))
         update = jax.jit(lambda *args: learner.update(*args))
