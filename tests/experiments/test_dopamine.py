@@ -52,7 +52,7 @@ def test_the_table_by_hand(results):
 def test_all_is_drawn(results):
     (ax,) = plot(run(Config(results=results))).axes
     labels = ax.get_legend_handles_labels()[1]
-    assert labels == ["Dopamine, 5 runs", "ours, 1 runs, other", "ours, 3 runs, plain"]
+    assert labels == ["Dopamine, 5 runs", "ours, 1 run, other", "ours, 3 runs, plain"]
     assert ax.get_title() == "DQN on Breakout"
     dots = [line for line in ax.lines if line.get_marker() == "o"]
     assert [line.get_xydata().tolist() for line in dots] == [[[125_000, 1]], [[125_000, 5], [125_000, 3], [125_000, 7]]]

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from made_results import made_rows, write_results
+from mico.deep.agents import VALUE_AGENTS
 from mico.experiments import minatar, minatar_results, minatar_training
 from mico.experiments.minatar_figures import LABELS, figures, tables
 from mico.experiments.minatar_plan import Config, Weights, choice, key_of, paper_weights, study_parts, sweep_parts
@@ -116,7 +117,15 @@ def test_the_choice_is_the_best_mean_over_games_on_the_scale_of_the_baseline(tmp
     assert choice(found.rows, config, "dqn", reached(found)) == (0.5, 1.0)
     lacking = {key: step for key, step in reached(found).items() if key[3] != 8}
     assert choice(found.rows, config, "dqn", lacking) is None
+    assert choice(found.rows, config, "rainbow", reached(found)) == (0.5, 1.0)
     assert choice(found.rows, config, "iqn", reached(found)) is None
+
+
+def test_agents_share_a_sweep_where_the_paper_has_one_weight_for_them():
+    swept = {agent: part.agent for agent in VALUE_AGENTS for part in sweep_parts(SMALL, agent)}
+    assert swept == {"dqn": "dqn", "rainbow": "dqn"} | dict.fromkeys(("qr-dqn", "iqn", "m-iqn"), "qr-dqn")
+    for agent, other in swept.items():
+        assert paper_weights(agent) == paper_weights(other)
 
 
 @pytest.mark.parametrize(

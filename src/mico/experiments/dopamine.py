@@ -139,7 +139,8 @@ def _draw_arm(ax: Axes, own: pd.DataFrame, arm: str, colour: str) -> None:
     for _, one in own.groupby("seed"):
         ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
     mean = own.groupby("step")["score"].mean()
-    ax.plot(mean.index, mean, color=colour, label=f"ours, {own['seed'].nunique()} runs, {arm}")
+    count = own["seed"].nunique()
+    ax.plot(mean.index, mean, color=colour, label=f"ours, {count} {'run' if count == 1 else 'runs'}, {arm}")
     whole = iterations(own).query("steps == @ITERATION")
     middles = (whole["iteration"] + 0.5) * ITERATION
     ax.plot(middles, whole["score"], "o", color=colour, markersize=5, alpha=0.8, markeredgewidth=0)

@@ -22,6 +22,8 @@ Phase = Literal["alpha-beta", "study"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 LAST = 5  # points of a curve whose mean is a run's score
 
+# Whose sweep chooses the weights of others: agents that have the same α in the paper.
+_SWEPT = {"rainbow": "dqn", "iqn": "qr-dqn", "m-iqn": "qr-dqn"}
 _GAMES = tuple(env.partition("/")[2] for env in SWEEPS["minatar"].sweep.env)
 _METRICS = ("none", "mico")
 _PERIOD = 4  # steps between updates, of which periods must be multiples
@@ -122,7 +124,8 @@ def paper_weights(agent: str) -> Weights:
 
 
 def sweep_parts(config: Config, agent: str) -> list[Part]:
-    """An agent with every α and β, and without MICo, where weights are chosen."""
+    """An agent, or the one whose weights it takes, with every α and β, and without MICo, where weights are chosen."""
+    agent = _SWEPT.get(agent, agent)
     grid = {"metric.alpha": config.sweep_alphas, "metric.beta": config.sweep_betas}
     steps, seeds = config.sweep_steps, config.sweep_seeds
     fields = _fields(config, agent, steps) | grid
@@ -153,7 +156,7 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
     keys = [key_of(cell) for part in sweep_parts(config, agent) for cell in part.cells]
     if any(done.get(key) != config.sweep_steps for key in keys):
         return None
-    own = rows[(rows["agent"] == agent) & rows["seed"].isin(config.sweep_seeds)]
+    own = rows[(rows["agent"] == _SWEPT.get(agent, agent)) & rows["seed"].isin(config.sweep_seeds)]
     frame = with_arms(read_scores(own))
     scores, _ = finals(frame, LAST)
     first = frame[frame["step"] == frame["step"].min()].groupby("env")["value"].mean()

@@ -37,7 +37,7 @@ def known(folder: Path, config: Config) -> Known:
 
 
 def parts_of(config: Config, results: Known, agent: str) -> Iterator[Part]:
-    """The sweep of an agent, then its study, with the weights that the sweep chose if it is complete."""
+    """The sweep for an agent, then its study, with the weights that the sweep chose if it is complete."""
     if "alpha-beta" in config.phases:
         yield from sweep_parts(config, agent)
     if "study" in config.phases:
