@@ -15,6 +15,7 @@ from made_results import made_rows, write_results
 from mico.cli import main
 from mico.experiments import EXPERIMENTS, counterexamples, minatar_results
 
+GAMES = ("breakout", "asterix")
 FILES = {"config.json", "lock", *(f"counterexamples{end}" for end in (".csv", ".png", ".pdf", "-table.csv"))}
 
 
@@ -133,11 +134,28 @@ def test_further_tables_and_figures_and_what_an_experiment_says_of_itself(tmp_pa
     assert "study-dqn-freeway-a0.01b0.1: 4 of 4 runs are missing" in shown
     assert "No heat maps over α and β: there are no runs of the sweep." in shown
     assert {path.name for path in (out / "tables").iterdir()} == {
-        *("aggregates.csv", "by-environment.csv", "comparisons.csv", "left-out.csv")
+        *("aggregates.csv", "by-environment.csv", "comparisons.csv", "differences.csv", "left-out.csv")
     }
-    stems = {path.stem for path in (out / "figures").iterdir()}
+    stems = {path.stem for path in (out / "figures").iterdir()} - {"captions"}
     assert {"curves", "intervals", "representations-dqn", "improvement-dqn-mico-paper"} <= stems
     assert {path.name for path in (out / "figures").iterdir()} == {
-        f"{stem}.{end}" for stem in stems for end in ("png", "pdf", "csv")
+        *(f"{stem}.{end}" for stem in stems for end in ("png", "pdf", "csv")),
+        "captions.md",
     }
+    captions = (out / "figures" / "captions.md").read_text().splitlines()
+    assert {line.split("**")[1] for line in captions} == stems
     assert not logging.getLogger("mico.experiments").handlers
+
+
+def test_an_experiment_that_reads_results_reads_them_again_whatever_the_manner_of_training(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(minatar_results, "PACKAGED", tmp_path / "none")
+    games = {game: made_rows("dqn", game, (0, 1), [(0.01, 0.1)], steps=4_000, points=10) for game in GAMES}
+    words = f"minatar --games {' '.join(GAMES)} --agents dqn --seeds 0 1 --steps 4000 --points 10 --phases study"
+    argv = ["experiment", *words.split(), "--results", str(tmp_path / "results"), "--out", str(tmp_path / "out")]
+    for game, more in zip(GAMES, [["--seconds", "300"], ["--resume", "--max-runs", "3"]]):
+        write_results(tmp_path / "results" / "study", [games[game]])
+        main([*argv, *more])
+        assert f"minatar/{game}" in (tmp_path / "out" / "minatar.csv").read_text()
+    assert "points is 5, but 10" in stopped(capsys, *argv[1:], "--resume", "--points", "5")

@@ -103,6 +103,7 @@ def test_the_table_has_means_and_the_interval_of_the_learnt():
         "kept": 0.5,
         "kept, fitted": 0.45,
         "kept, sham": 0.05,
+        "kept, observation": 0.3,
         "error": 0.3,
         "error, fitted": 0.225,
         "own": 0.7,

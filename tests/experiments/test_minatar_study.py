@@ -118,6 +118,8 @@ def test_the_choice_is_the_best_mean_over_games_on_the_scale_of_the_baseline(tmp
     lacking = {key: step for key, step in reached(found).items() if key[3] != 8}
     assert choice(found.rows, config, "dqn", lacking) is None
     assert choice(found.rows, config, "rainbow", reached(found)) == (0.5, 1.0)
+    for less, expected in [({"sweep_games": ("breakout",)}, (0.1, 0.1)), ({"sweep_betas": (0.1,)}, (0.1, 0.1))]:
+        assert choice(found.rows, replace(config, **less), "dqn", reached(found)) == expected
     assert choice(found.rows, config, "iqn", reached(found)) is None
 
 
@@ -364,12 +366,56 @@ def test_when_the_time_is_over_what_is_there_is_kept_and_training_goes_on_later(
     assert all(finished(fleet, out) for fleet in plan(part.sweep, part.cells, memory=None, max_runs=None))
 
 
+def uneven(folder):
+    """DQN in two games, IQN in one of them."""
+    write_study(folder, [(0.01, 0.1)], gain=lambda alpha, beta: 3.0)
+    write_study(folder, [(0.5, 0.1)], "iqn", config=replace(SMALL, games=("breakout",)))
+    return minatar.run(replace(SMALL, agents=("dqn", "iqn"), phases=("study",), results=str(folder)))
+
+
 def test_games_that_an_agent_lacks_are_in_no_aggregate_and_it_is_said(tmp_path):
-    write_study(tmp_path, [(0.01, 0.1)])
-    write_study(tmp_path, [(0.5, 0.1)], "iqn", config=replace(SMALL, games=("breakout",)))
-    frame = minatar.run(replace(SMALL, agents=("dqn", "iqn"), phases=("study",), results=str(tmp_path)))
-    assert set(minatar.table(frame)["games"]) == {1}
+    frame = uneven(tmp_path)
+    assert set(tables(frame)["aggregates"]["environments"]) == {1}
     why = [one.why for one in figures(frame) if isinstance(one, Undrawn)]
     assert "minatar/asterix is not in the aggregates: iqn has no scores in it" in why
-    alone = minatar.run(replace(SMALL, phases=("study",), results=str(tmp_path)))
-    assert set(minatar.table(alone)["games"]) == {2}
+
+
+def test_a_line_of_the_table_is_of_the_games_of_its_agent_alone(tmp_path):
+    frame = uneven(tmp_path)
+    found = minatar.table(frame).set_index("arm")
+    assert found["games"].to_dict() == {"dqn": 2, "dqn + mico (paper)": 2, "iqn": 1, "iqn + mico (paper)": 1}
+    of_dqn = minatar.table(frame[frame["agent"] == "dqn"]).set_index("arm")
+    pd.testing.assert_frame_equal(found.loc[of_dqn.index, of_dqn.columns], of_dqn)
+    iqm = found["IQM"].str.partition(" ")[0].astype(float)
+    for agent in ("dqn", "iqn"):
+        gain = float(found.loc[f"{agent} + mico (paper)", "difference of IQM"].partition(" ")[0])
+        assert gain == pytest.approx(iqm[f"{agent} + mico (paper)"] - iqm[agent], abs=0.011)
+    labels = [label.get_text() for label in minatar.plot(frame).axes[0].get_yticklabels()]
+    assert labels == [f"{arm}, {games} games" for arm, games in found["games"].items()]
+
+
+def test_runs_that_were_stopped_move_no_others(tmp_path, frame):
+    study = frame[frame["phase"] == "study"]
+    stopped = (study["agent"] == "iqn") & (study["env"] == "minatar/asterix") & (study["metric"] != "none")
+    cut = tables(study[~(stopped & (study["step"] > 2_000))])
+    whole, without = tables(study), tables(study[~stopped])
+    for name in ("by-environment", "differences"):
+        pd.testing.assert_frame_equal(cut[name], without[name])
+        assert len(cut[name]) < len(whole[name])
+    assert "iqn in minatar/asterix: 3 unfinished runs are left out" in cut["left-out"]["why"].tolist()
+
+
+def test_differences_are_paired_by_seed(frame):
+    study = frame[(frame["phase"] == "study") & (frame["env"] == "minatar/breakout") & (frame["agent"] == "iqn")]
+    found = tables(frame)["differences"].set_index(["measure", "agent", "metric", "env"])
+    assert {*found.index.get_level_values("measure")} == {"final return", "mean return", *LABELS}
+    late = study[study["step"] > 2_000]  # five points
+    for measure, rows, column in [
+        ("final return", late, "score"),
+        ("mean return", study, "score"),
+        ("angle", late, "angle"),
+    ]:
+        means = rows.pivot_table(column, "seed", "metric")
+        low, high = stats.ttest_rel(means["mico"], means["none"]).confidence_interval(0.95)
+        expected = [(means["mico"] - means["none"]).mean(), low, high, 3]
+        assert found.loc[measure, "iqn", "mico (paper)", "minatar/breakout"].tolist() == pytest.approx(expected)

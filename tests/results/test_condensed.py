@@ -7,7 +7,18 @@ import pandas as pd
 import pytest
 
 from mico.pages.report_sources import read_sources
-from mico.results.condensed import COLUMNS, MEASURES, NOTHING, Condensed, condense, merged, reached, read, write
+from mico.results.condensed import (
+    COLUMNS,
+    MEASURES,
+    NOTHING,
+    Condensed,
+    condense,
+    merged,
+    of_length,
+    reached,
+    read,
+    write,
+)
 from written_runs import ORIGIN, settings, write_fleet, write_run
 
 
@@ -92,6 +103,9 @@ def test_files_of_others_are_refused(tmp_path):
     file.with_suffix(".json").write_text("{}")
     with pytest.raises(ValueError, match="does not say where runs are from"):
         read(tmp_path)
+    file.with_suffix(".json").unlink()
+    with pytest.raises(ValueError, match=r"dqn\.json does not say where runs are from: FileNotFoundError"):
+        read(tmp_path)
 
 
 def test_of_two_runs_of_a_seed_the_farther_counts_and_if_even_the_new_one(tmp_path):
@@ -102,9 +116,9 @@ def test_of_two_runs_of_a_seed_the_farther_counts_and_if_even_the_new_one(tmp_pa
     old, longer, other = of("old", [1.0, 1.0]), of("longer", [2.0, 2.0, 2.0], (0, 1)), of("other", [3.0, 3.0])
     found = merged(old, longer)
     assert found.rows["score"].tolist() == [2.0] * 6
-    assert len(found.records) == 1  # the new fleet has all runs of the old one
+    assert found.records == longer.records  # the new fleet has all runs of the old one
     assert merged(longer, old).rows["score"].tolist() == [2.0] * 6
-    assert len(merged(longer, old).records) == 2
+    assert merged(longer, old).records == longer.records  # nothing that is there is of the other
     assert merged(old, other).rows["score"].tolist() == [3.0, 3.0]
     assert set(reached(found).values()) == {3000}
     assert merged(NOTHING, old).rows["score"].tolist() == [1.0, 1.0]
@@ -129,6 +143,29 @@ def test_a_frozen_run_has_come_to_its_end(tmp_path):
     assert found.rows["step"].tolist() == [1000]
     assert reached(found) == {("dqn", "none", "minatar/breakout", 0, None, None): 4000}
     assert found.records[0]["runs"][0]["frozen_at"] == 1500
+
+
+def test_a_record_has_the_runs_whose_rows_are_from_its_fleet(tmp_path):
+    def of(name, returns, seeds, **described):
+        write_fleet(tmp_path / name / "fleet", seeds, lambda seed: returns, **described)
+        return condense(tmp_path / name, points=2)
+
+    whole, short = of("whole", [1.0, 1.0], (0, 1), steps=2000), of("short", [2.0], (1, 2), steps=1000)
+    both = merged(whole, short)
+    assert [[run["seed"] for run in record["runs"]] for record in both.records] == [[0, 1], [2]]
+    long_ones, short_ones = of_length(both, 2000), of_length(both, 1000)
+    assert long_ones.rows["score"].tolist() == [1.0] * 4
+    assert set(short_ones.rows["seed"]) == {2}
+    assert of_length(both, 3000).rows.empty
+
+
+def test_a_run_that_froze_no_longer_counts_once_another_went_farther(tmp_path):
+    write_run(tmp_path / "old" / "fleet" / "run", [1.0], steps=4000, frozen=1500)
+    write_run(tmp_path / "new" / "fleet" / "run", [1.0, 2.0], steps=4000)
+    old, new = (condense(tmp_path / name, points=4) for name in ("old", "new"))
+    (key,) = reached(old)
+    assert reached(merged(old, new)) == {key: 2000}
+    assert reached(merged(new, old)) == {key: 2000}
 
 
 def test_a_whole_study_of_an_agent_is_less_than_a_megabyte(tmp_path):

@@ -179,6 +179,14 @@ def test_improvement_bars_are_sorted_and_counted(ax):
     assert colours == [PALETTE[0], PALETTE[0], PALETTE[1], PALETTE[1]]
 
 
+def test_small_improvements_are_to_scale_with_whole_numbers(ax):
+    score_plots.improvement_bars(pd.Series({"a": 12.9, "b": -6.2}), ax)
+    assert ax.get_yscale() == "linear"
+    ticks = ax.get_yticks()
+    assert (ticks == ticks.round()).all()
+    assert (ticks < 0).any()
+
+
 def test_interval_bars_show_dots_and_ends(ax):
     estimates = {"dqn": Estimate(1.0, 0.5, 2.0), "one seed": Estimate(3.0, np.nan, np.nan)}
     assert score_plots.interval_bars(estimates, ax, label="IQM") is ax

@@ -5,7 +5,7 @@ import importlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
@@ -86,11 +86,12 @@ def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, An
 
 
 def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:
-    is_new = _claim(out, {"experiment": name, "version": __version__, "config": asdict(config)}, options.resume)
+    described = {"experiment": name, "version": __version__, "config": asdict(config)}
+    is_new = _claim(out, described, options.resume, free=getattr(module, "MANNER", ()))
     console = Console(highlight=False, markup=False)
     workers = options.workers or getattr(module, "WORKERS", None) or os.cpu_count() or 1
     data = out / f"{name}.csv"
-    if data.exists():
+    if data.exists() and not getattr(module, "REREADS", False):
         console.print(f"All was measured before: the table and the figure are made again of {data}.", soft_wrap=True)
         frame = read_frame(data)
     else:
@@ -118,6 +119,7 @@ def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Con
     """Further tables and figures, of experiments that have `tables` and `figures`."""
     for name, table in getattr(module, "tables", lambda frame: {})(frame).items():
         write_whole(writable(out / "tables") / f"{name}.csv", table.to_csv(index=False).encode())
+    captions = {}
     for drawing in getattr(module, "figures", lambda frame: ())(frame):
         if isinstance(drawing, Undrawn):
             console.print(drawing.why, soft_wrap=True)
@@ -125,6 +127,10 @@ def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Con
         stem = writable(out / "figures") / drawing.name
         plots.save(drawing.figure, stem)
         write_whole(stem.with_name(f"{stem.name}.csv"), drawing.data.to_csv(index=False).encode())
+        captions[drawing.name] = drawing.caption
+    if captions:
+        lines = [f"* **{name}**: {caption}\n" for name, caption in captions.items()]
+        write_whole(out / "figures" / "captions.md", "".join(lines).encode())
 
 
 @contextmanager
@@ -142,8 +148,8 @@ def _spoken(console: Console) -> Iterator[None]:
         logger.propagate = True
 
 
-def _claim(out: Path, described: dict[str, Any], resume: bool) -> bool:
-    """Write down what the folder is for, or see that it is for the same; whether it is new."""
+def _claim(out: Path, described: dict[str, Any], resume: bool, free: Collection[str]) -> bool:
+    """Write down what the folder is for, or see that it is for the same, save for free fields; whether it is new."""
     path = out / _CONFIG
     described = json.loads(json.dumps(described))
     if not path.exists():
@@ -159,7 +165,7 @@ def _claim(out: Path, described: dict[str, Any], resume: bool) -> bool:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not the configuration of an experiment: {error!r}") from error
-    for field_name in {**old, **new}:
+    for field_name in {**old, **new}.keys() - {*free}:
         if old.get(field_name) != new.get(field_name):
             there, here = old.get(field_name), new.get(field_name)
             raise ValueError(f"{field_name} is {here!r}, but {there!r} in what --resume goes on with")

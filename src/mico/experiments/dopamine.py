@@ -18,6 +18,7 @@ from mico.results import condensed, plots
 PACKAGED = Path(__file__).parent / "data" / "atari"
 ITERATION = 250_000  # agent steps, a million frames
 PUBLISHED_RUNS = 5
+REREADS = True  # results are read anew at every call
 _LABELS = {"dqn": "DQN", "rainbow": "Rainbow", "qr-dqn": "QR-DQN"}
 
 

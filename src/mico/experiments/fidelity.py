@@ -100,7 +100,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
         line = {"problem": problem, "states": states, "loss": loss, "target": target, "rank": middle, "±": middle - low}
         line |= {arm: mean.loc[arm, "rank"] for arm in ARMS[1:]}
         line |= {"kept": mean.loc["learnt", "kept"]}
-        line |= {f"kept, {arm}": mean.loc[arm, "kept"] for arm in ("fitted", "sham")}
+        line |= {f"kept, {arm}": mean.loc[arm, "kept"] for arm in ("fitted", "sham", "observation")}
         line |= {"error": mean.loc["learnt", "error"], "error, fitted": mean.loc["fitted", "error"]}
         lines.append(line | {"own": mean.loc["learnt", "own"]})
     return pd.DataFrame(lines)

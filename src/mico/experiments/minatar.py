@@ -1,33 +1,34 @@
 """MinAtar: does MICo help five agents in five games? Of results that the package has, or that are trained."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from mico.experiments.cells import Evaluation, in_turn
-from mico.experiments.minatar_figures import figures, heat_maps, scored, style_of, tables, weights_of
+from mico.experiments.minatar_figures import figures, heat_maps, own_games, scored, style_of, tables, weights_of
 from mico.experiments.minatar_plan import PHASES, Config, key_of
 from mico.experiments.minatar_results import Known, known, lacking, parts_of, sentences
 from mico.experiments.minatar_training import train
 from mico.pages.report_figures import Drawing
-from mico.pages.report_scores import LABELS, pairs
+from mico.pages.report_scores import LABELS, Pair
+from mico.pages.report_study import Study
 from mico.results import score_plots
-from mico.results.condensed import COLUMNS, KEY
+from mico.results.condensed import COLUMNS, of_runs
 from mico.results.intervals import printed
 from mico.results.statistics import Estimate
 
-__all__ = ["QUICK", "Config", "figures", "plot", "run", "table", "tables"]
+__all__ = ["MANNER", "QUICK", "REREADS", "Config", "figures", "plot", "run", "table", "tables"]
 
 _LOG = logging.getLogger(__name__)
 _LINES = 60  # of a table that is printed
-_SHORT = {"probability of improvement": "P(improvement)", "difference of iqm": "difference of IQM"}
+REREADS = True  # results are read anew at every call
+MANNER = ("train", "runs", "max_runs", "seconds")  # how it is trained may change before it goes on
 
 QUICK = Config(
     games=("breakout",), agents=("dqn",), seeds=(0, 1), steps=2_400, points=20, phases=("study",), train=True, runs=""
@@ -60,23 +61,24 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line for each arm: IQM and mean of its scores, and against its baseline; each with its 95% interval.
 
-    Scores are on the scale of DQN alone. Where there is none, there are final returns by game; of a sweep alone, its.
+    An agent's are of the games that all its arms have, on the scale of DQN alone. Where there are none, there are final
+    returns by game; of a sweep alone, its.
     """
-    found = tables(frame)
-    if "aggregates" not in found:
+    looked_at = scored(frame)
+    own = {} if looked_at is None else own_games(looked_at)
+    if looked_at is None or not own:
+        found = tables(frame)
         return found.get("by-environment", found.get("alpha-beta", frame)).head(_LINES)
     weights, lines = weights_of(frame), []
-    for arm, own in found["aggregates"].groupby("arm", sort=False):
-        numbers = own.set_index("aggregate")
+    for arm, scores in own.items():
         with_mico = {"α": f"{weights[arm].alpha:g}", "β": f"{weights[arm].beta:g}"} if arm in weights else {}
         line: dict[str, Any] = {"arm": arm, "α": "–", "β": "–"} | with_mico
-        line |= {"games": own["environments"].iloc[0], "seeds": own["seeds"].iloc[0]}
-        for name in ("iqm", "mean"):
-            line[LABELS[name]] = _text(numbers.loc[name])
-        compared = found.get("comparisons", pd.DataFrame(columns=["arm", "comparison"]))
-        for _, one in compared[compared["arm"] == arm].iterrows():
-            if one["comparison"] != "difference of mean":
-                line[_SHORT[one["comparison"]]] = _text(one)
+        line |= {"games": scores.shape[1], "seeds": len(scores)}
+        line |= {LABELS[name]: _text(looked_at.estimate(scores, name)) for name in ("iqm", "mean")}
+        if (pair := _pair(looked_at, own, arm)) is not None:
+            gain = pair.differences(looked_at).get("iqm")
+            line |= {"P(improvement)": _text(pair.probability(looked_at))}
+            line |= {} if gain is None else {"difference of IQM": _text(gain)}
         lines.append(line)
     return pd.DataFrame(lines).fillna("–")
 
@@ -90,17 +92,20 @@ def plot(frame: pd.DataFrame) -> Figure:
     if looked_at is None:
         drawn = heat_maps(frame)
         return drawn.figure if isinstance(drawn, Drawing) else Figure()
-    panels: dict[str, dict[str, Estimate]] = {}
-    if looked_at.comparable and looked_at.shared_envs:
-        for name in ("iqm", "mean"):
-            panels[LABELS[name]] = {arm: looked_at.estimate(own, name) for arm, own in looked_at.tables.items()}
-    if compared := pairs(looked_at):
-        panels["probability of improvement"] = {pair.arm: pair.probability(looked_at) for pair in compared}
+    own, panels = own_games(looked_at), {}
+    for name in ("iqm", "mean") if own else ():
+        panels[LABELS[name]] = {arm: looked_at.estimate(scores, name) for arm, scores in own.items()}
+    pairs = [pair for arm in own if (pair := _pair(looked_at, own, arm)) is not None]
+    if pairs:
+        panels["probability of improvement"] = {pair.arm: pair.probability(looked_at) for pair in pairs}
     arms = looked_at.frame.drop_duplicates("arm")
     styles = {arm: style_of(metric) for arm, metric in zip(arms["arm"], arms["metric"])}
     figure = Figure(figsize=(4.4 * max(len(panels), 1), 1.2 + 0.3 * len(styles)), layout="constrained")
+    games = {arm: scores.shape[1] for arm, scores in own.items()}
     for ax, (label, estimates) in zip(figure.subplots(1, max(len(panels), 1), squeeze=False).flat, panels.items()):
         score_plots.interval_bars(estimates, ax, label=label, style_of=styles)
+        if len(set(games.values())) > 1:
+            ax.set_yticks(ax.get_yticks(), [f"{arm}, {games[arm]} games" for arm in estimates])
         if label.startswith("probability"):
             ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     return figure
@@ -108,14 +113,17 @@ def plot(frame: pd.DataFrame) -> Figure:
 
 def _rows(results: Known, phase: str, wanted: Collection[tuple[Any, ...]]) -> pd.DataFrame:
     """Of the runs that are wanted, whether they have come to their end or not."""
-    rows = results.of[phase].rows
-    runs = rows[KEY].astype(object).where(rows[KEY].notna(), None)
-    kept = [tuple(run) in wanted for run in runs.itertuples(index=False)]
-    return rows.loc[np.array(kept, dtype=bool), list(COLUMNS)].assign(phase=phase)[["phase", *COLUMNS]]
+    return of_runs(results.of[phase].rows, wanted).assign(phase=phase)[["phase", *COLUMNS]]
 
 
-def _text(row: pd.Series) -> str:
-    value, low, high = (printed(row[name]) for name in Estimate._fields)
+def _pair(looked_at: Study, own: Mapping[str, pd.DataFrame], arm: str) -> Pair | None:
+    """An arm and its baseline, if it has one."""
+    base = looked_at.baseline_of.get(arm)
+    return None if base is None or base not in own else Pair(arm, base, own[arm], own[base])
+
+
+def _text(estimate: Estimate) -> str:
+    value, low, high = map(printed, estimate)
     return f"{value} [{low}, {high}]"
 
 

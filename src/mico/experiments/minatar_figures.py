@@ -14,7 +14,8 @@ from mico.pages.report_scores import score_tables
 from mico.pages.report_sources import Sources
 from mico.pages.report_study import Choices, Study, study
 from mico.results import score_plots
-from mico.results.cells import finals
+from mico.results.cells import NEARLY, finals
+from mico.results.condensed import KEY
 from mico.results.intervals import mean_intervals, printed
 from mico.results.plots import PALETTE
 from mico.results.scores import read_scores, with_arms
@@ -36,9 +37,9 @@ def scored(frame: pd.DataFrame) -> Study | None:
     """The runs of the study as a report sees them; none if there are none.
 
     Returns are on the scale of DQN alone, or of the first agent that there is: 0 is the mean first return of all runs,
-    1 that arm's mean final return.
+    1 that arm's mean final return. Runs that were stopped do not count.
     """
-    rows = frame[(frame["phase"] == "study") & frame["score"].notna()]
+    rows = whole(frame)[0].dropna(subset="score")
     if rows.empty:
         return None
     runs = with_arms(read_scores(_named(rows)))
@@ -52,13 +53,66 @@ def scored(frame: pd.DataFrame) -> Study | None:
     return study(Sources(runs.drop(columns="arm"), [], []), choices)
 
 
+def whole(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of the runs of the study that came to their end, as far as any; and a sentence for those that did not.
+
+    Others would move all runs of their game to the step at which they were stopped.
+    """
+    rows = frame[frame["phase"] == "study"]
+    if rows.empty:
+        return rows, []
+    ends = rows.groupby(KEY, dropna=False)["step"].transform("max")
+    stopped = ends < NEARLY * ends.max()
+    counts = rows[stopped].drop_duplicates(KEY).groupby(["agent", "env"], sort=False).size()
+    said = [f"{agent} in {env}: {count} unfinished runs are left out" for (agent, env), count in counts.items()]
+    return rows[~stopped], said
+
+
+def own_games(looked_at: Study) -> dict[str, pd.DataFrame]:
+    """The scores of each arm in the games that all arms of its agent have, whatever other agents have."""
+    tables, agents = looked_at.scores.tables, dict(zip(looked_at.frame["arm"], looked_at.frame["agent"]))
+    found = {}
+    for arm, table in tables.items():
+        others = [tables[other] for other in tables if agents[other] == agents[arm]]
+        games = [env for env in table.columns if all(env in other for other in others)]
+        if games and (looked_at.scale != "none" or len(games) == 1):
+            found[arm] = table[games]
+    return found
+
+
+def differences(frame: pd.DataFrame) -> pd.DataFrame:
+    """What MICo changes in each game, at the end (of returns also over the whole curve): means over pairs of runs.
+
+    Pairs have the same seed; intervals are Student's.
+    """
+    rows = _named(whole(frame)[0].dropna(subset="score")).sort_values("step", kind="stable")
+    by = ["agent", "metric", "env", "seed"]
+    late = rows.groupby(by).tail(LAST).groupby(by)[["score", *LABELS]].mean().rename(columns={"score": "final return"})
+    runs = late.assign(**{"mean return": rows.groupby(by)["score"].mean()})
+    runs = runs.melt(ignore_index=False, var_name="measure").reset_index().dropna(subset="value")
+    base = runs[runs["metric"] == "none"].drop(columns="metric")
+    pairs = runs[runs["metric"] != "none"].merge(
+        base, on=["measure", "agent", "env", "seed"], suffixes=("", " without")
+    )
+    gains = pairs.assign(value=pairs["value"] - pairs["value without"])
+    return mean_intervals(gains, ["measure", "agent", "metric", "env"], _LEVEL)
+
+
 def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Aggregates, comparisons with the baselines, final returns by game, those of the sweep, and what is left out."""
+    """Aggregates, comparisons with baselines, returns and paired differences by game, the sweep, what is left out."""
     looked_at, found = scored(frame), {}
     if looked_at is not None:
         score, lost = score_tables(looked_at)
         found |= {one.sheet.name: one.numbers for one in score}
-        said = [*lost, *looked_at.left_out, *looked_at.returns[1], *looked_at.scores.excluded, *looked_at.unshared]
+        found["differences"] = differences(frame)
+        said = [
+            *whole(frame)[1],
+            *lost,
+            *looked_at.left_out,
+            *looked_at.returns[1],
+            *looked_at.scores.excluded,
+            *looked_at.unshared,
+        ]
         found["left-out"] = pd.DataFrame({"why": [*dict.fromkeys(said)]})
     swept = sweep_scores(frame)
     return found | ({} if swept.empty else {"alpha-beta": swept})
@@ -105,17 +159,25 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
         base = here.loc[here["metric"] == "none", "value"]
         grid = here[here["metric"] != "none"].pivot(index="metric.alpha", columns="metric.beta", values="value")
         ax = axes[i, j]
-        ax.imshow(np.ma.masked_invalid(grid.to_numpy(dtype=float)), cmap="viridis", aspect="auto")
-        for (row, column), value in np.ndenumerate(grid.to_numpy(dtype=float)):
-            low, high = np.nanmin(grid), np.nanmax(grid)
-            dark = value < low + 0.6 * (high - low)
-            ax.text(column, row, printed(value), ha="center", va="center", color="white" if dark else "black")
+        values = grid.to_numpy(dtype=float)
+        middle = base.iloc[0] if len(base) else np.nanmean(values)
+        most = np.nanmax(np.abs(values - middle))
+        colours = {"cmap": "RdBu", "vmin": middle - most, "vmax": middle + most}
+        ax.imshow(np.ma.masked_invalid(values), aspect="auto", **colours)
+        for (row, column), value in np.ndenumerate(values):
+            dark = abs(value - middle) > 0.6 * most
+            is_paper = Weights(grid.index[row], grid.columns[column]) == paper_weights(agent)
+            look = {"color": "white" if dark else "black", "weight": "bold" if is_paper else "normal"}
+            ax.text(column, row, printed(value), ha="center", va="center", **look)
         ax.set_xticks(range(grid.shape[1]), [f"{beta:g}" for beta in grid.columns])
         ax.set_yticks(range(grid.shape[0]), [f"{alpha:g}" for alpha in grid.index])
         ax.set(xlabel="β", ylabel=f"{agent}: α" if j == 0 else "α")
         without = f"; {printed(base.iloc[0])} without" if len(base) else ""
         ax.set_title(f"{env.rpartition('/')[2]}{without}", fontsize="medium")
-    caption = "Mean final returns for every weight α of the loss and β of the angle; in the titles those without MICo."
+    caption = (
+        "Mean final returns for every weight α of the loss and β of the angle, the paper's in bold; white is what the "
+        "title says, without MICo, blue is more and red is less."
+    )
     return Drawing("alpha-beta", caption, figure, scores)
 
 

@@ -14,6 +14,7 @@ from mico.deep.layers import Precision
 from mico.deep.metric_losses import MICo
 from mico.deep.presets import PRESETS
 from mico.results.cells import finals
+from mico.results.condensed import of_runs
 from mico.results.scores import read_scores, with_arms
 from mico.sweeps.grid import Cell, Sweep, cells
 from mico.sweeps.named import SWEEPS
@@ -153,11 +154,10 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
     x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
     for nothing.
     """
-    keys = [key_of(cell) for part in sweep_parts(config, agent) for cell in part.cells]
+    keys = {key_of(cell) for part in sweep_parts(config, agent) for cell in part.cells}
     if any(done.get(key) != config.sweep_steps for key in keys):
         return None
-    own = rows[(rows["agent"] == _SWEPT.get(agent, agent)) & rows["seed"].isin(config.sweep_seeds)]
-    frame = with_arms(read_scores(own))
+    frame = with_arms(read_scores(of_runs(rows, keys)))
     scores, _ = finals(frame, LAST)
     first = frame[frame["step"] == frame["step"].min()].groupby("env")["value"].mean()
     fields = frame.drop_duplicates("arm").set_index("arm")[["metric", "metric.alpha", "metric.beta"]]

@@ -5,7 +5,7 @@
 
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,13 +58,15 @@ def merged(before: Condensed, new: Condensed) -> Condensed:
     for record in new.records:
         for other in before.records:
             _check_alike(other, record)
-    both = _joined(before.rows.assign(source=0), new.rows.assign(source=1))
-    ends = both.groupby([*KEY, "source"], dropna=False)["step"].transform("max")
-    place = 2 * ends + both["source"]
-    rows = both[place == place.groupby([both[name] for name in KEY], dropna=False).transform("max")]
-    rows = rows.drop(columns="source").sort_values([*KEY, "step"], kind="stable")
-    old = [one for one in before.records if not any(_covers(record, one) for record in new.records)]
-    return Condensed(rows.reset_index(drop=True), [*old, *new.records])
+    ends, new_ends = (_ends(one.rows) for one in (before, new))
+    replaced = {run for run, step in new_ends.items() if step >= ends.get(run, 0)}
+    replaced |= {run for record in new.records for run in _runs(record) if run not in ends}
+    older = Condensed(
+        of_runs(before.rows, ends.keys() - replaced), _only(before.records, lambda run: run not in replaced)
+    )
+    newer = Condensed(of_runs(new.rows, replaced), _only(new.records, lambda run: run in replaced))
+    rows = _joined(older.rows, newer.rows).sort_values([*KEY, "step"], kind="stable")
+    return Condensed(rows.reset_index(drop=True), [*older.records, *newer.records])
 
 
 def write(condensed: Condensed, out: Path) -> list[Path]:
@@ -72,9 +74,9 @@ def write(condensed: Condensed, out: Path) -> list[Path]:
     written = []
     for agent, rows in condensed.rows.groupby("agent", sort=True):
         table = writable(out) / f"{agent}.csv"
-        write_whole(table, rows[list(COLUMNS)].to_csv(index=False, float_format=_DIGITS).encode())
         records = [record for record in condensed.records if record["agent"] == agent]
-        write_json(table.with_suffix(".json"), {"fleets": records})
+        write_json(table.with_suffix(".json"), {"fleets": records})  # first: a table without it cannot be read
+        write_whole(table, rows[list(COLUMNS)].to_csv(index=False, float_format=_DIGITS).encode())
         written.append(table)
     return written
 
@@ -94,9 +96,14 @@ def read(folder: Path) -> Condensed:
 def of_length(condensed: Condensed, steps: int) -> Condensed:
     """The fleets whose runs are to have so many steps."""
     records = [record for record in condensed.records if record["steps"] == steps]
-    theirs = {(record["agent"], record["env"]) for record in records}
-    kept = [run in theirs for run in zip(condensed.rows["agent"], condensed.rows["env"])]
-    return Condensed(condensed.rows[np.array(kept, dtype=bool)].reset_index(drop=True), records)
+    theirs = {run for record in records for run in _runs(record)}
+    return Condensed(of_runs(condensed.rows, theirs).reset_index(drop=True), records)
+
+
+def of_runs(rows: pd.DataFrame, runs: Collection[tuple[Any, ...]]) -> pd.DataFrame:
+    """Those of some runs, which are named as by `reached`."""
+    named = rows[KEY].astype(object).where(rows[KEY].notna(), None)
+    return rows[np.array([run in runs for run in named.itertuples(index=False, name=None)], dtype=bool)]
 
 
 def reached(condensed: Condensed) -> dict[tuple[Any, ...], int]:
@@ -104,15 +111,33 @@ def reached(condensed: Condensed) -> dict[tuple[Any, ...], int]:
 
     One that froze because it was not finite comes no farther: it counts as having come to its end.
     """
-    ends = condensed.rows.groupby(KEY, dropna=False)["step"].max()
-    found = {tuple(None if pd.isna(part) else part for part in key): int(step) for key, step in ends.items()}
     frozen = {
-        (record["agent"], run["metric"], record["env"], run["seed"], run["alpha"], run["beta"]): record["steps"]
+        named: record["steps"]
         for record in condensed.records
-        for run in record["runs"]
+        for named, run in _runs(record).items()
         if "frozen_at" in run
     }
-    return found | frozen
+    return _ends(condensed.rows) | frozen
+
+
+def _ends(rows: pd.DataFrame) -> dict[tuple[Any, ...], int]:
+    """The last step of each run."""
+    ends = rows.groupby(KEY, dropna=False)["step"].max()
+    return {tuple(None if pd.isna(part) else part for part in run): int(step) for run, step in ends.items()}
+
+
+def _runs(record: dict[str, Any]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The runs of a fleet by their names."""
+    return {
+        (record["agent"], run["metric"], record["env"], run["seed"], run["alpha"], run["beta"]): run
+        for run in record["runs"]
+    }
+
+
+def _only(records: Iterable[dict[str, Any]], is_kept: Callable[[tuple[Any, ...]], bool]) -> list[dict[str, Any]]:
+    """Fleets without the runs that others stand in for, if any are left."""
+    cut = [one | {"runs": [run for named, run in _runs(one).items() if is_kept(named)]} for one in records]
+    return [record for record in cut if record["runs"]]
 
 
 def _thinned(config: dict[str, Any], log: Sequence[dict[str, Any]], points: int) -> pd.DataFrame:
@@ -181,16 +206,6 @@ def _seconds(timing: Sequence[dict[str, Any]]) -> float:
     return round(sum(ends), 1)
 
 
-def _covers(record: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether a record has all runs of another, which it then stands in for."""
-    same = all(record[name] == other[name] for name in ("agent", "env"))
-    return same and all(_bare(run) in [_bare(one) for one in record["runs"]] for run in other["runs"])
-
-
-def _bare(run: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in run.items() if name != "frozen_at"}
-
-
 def _check_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
     if any(one[name] != other[name] for name in ("agent", "env")):
         return
@@ -211,7 +226,7 @@ def _records(file: Path) -> list[dict[str, Any]]:
     try:
         found = json.loads(file.read_bytes())["fleets"]
         return [record for record in found if record["runs"] and record["settings"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{file} does not say where runs are from: {error!r}") from error
 
 

@@ -20,6 +20,8 @@ Style = Mapping[str, Any]
 _GREY = {"color": "0.55", "linestyle": "-"}
 _DASHES = ("-", "--", ":", "-.")
 _LINEAR = 10  # per cent up to which improvements are drawn to scale: beyond, by their logarithms
+_LARGE = 50  # per cent: where none is larger, all are drawn to scale
+_ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks, times a power of ten
 
 
 def styles(names: Iterable[Any]) -> dict[Any, Style]:
@@ -101,11 +103,13 @@ def sweep_grid(
 
 
 def improvement_bars(percent: pd.Series, ax: Axes) -> Axes:
-    """A bar for each environment, the largest improvement first, on a symmetric logarithmic axis."""
+    """A bar for each environment, the largest improvement first; where some are large, by logarithms."""
     percent = percent.sort_values(ascending=False)
     ax.bar(range(len(percent)), percent, color=np.where(percent > 0, PALETTE[0], PALETTE[1]))
-    ax.set_yscale("symlog", linthresh=_LINEAR)
-    ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 2, 5)))
+    ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
+    if percent.abs().max() > _LARGE:
+        ax.set_yscale("symlog", linthresh=_LINEAR)
+        ax.yaxis.set_major_locator(SymmetricalLogLocator(base=10, linthresh=_LINEAR, subs=(1, 2, 5)))
     ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     ax.axhline(0, color="0.3", linewidth=0.8)
     ax.set_xticks(range(len(percent)), _short(percent.index), rotation=90, fontsize="small")
@@ -129,7 +133,7 @@ def interval_bars(
         ax.plot([value], [place], "o", color=colour)
     ax.set_yticks(range(len(estimates)), list(map(str, estimates)), parse_math=False)
     ax.set_ylim(len(estimates) - 0.5, -0.5)
-    ax.xaxis.set_major_locator(MaxNLocator(5))
+    ax.xaxis.set_major_locator(MaxNLocator(5, steps=_ROUND))
     ax.set_xlabel(label)
     ax.grid(axis="x", color="0.9")
     ax.spines[["top", "right", "left"]].set_visible(False)
