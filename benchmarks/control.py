@@ -2,9 +2,9 @@
 
 python benchmarks/control.py --runs 1 8 16 --precision bfloat16
 
-A run takes one step of 4 of the suite's, sees it as a picture, and learns once from 256 transitions. Figures are of all
-runs together, medians over turns with the least and the most. `learning alone` has the same picture at every step, for
-nothing: what training takes longer than that, it waits for pictures.
+A run takes one step of 4 of the suite's, sees it as a picture, and learns once from 256 transitions, or from as many as
+`--batch-size` says. Figures are of all runs together, medians over turns with the least and the most. `learning alone`
+has the same picture at every step, for nothing: what training takes longer than that, it waits for pictures.
 """
 
 import argparse
@@ -24,7 +24,6 @@ from mico.deep.settings import Run
 from mico.deep.types import Spec
 
 METRICS = ("none", "mico", "dbc", "dbc-det", "dbc-mico")
-WARM_UP = 300  # steps
 
 
 class Still(AbstractHostEnv):
@@ -76,13 +75,13 @@ class Training:
             None if metric == "none" else preset.metric_loss(metric),
             env,
             replace(preset.network, precision=options.precision),
-            replace(preset.replay, capacity=options.capacity),
-            replace(preset.schedule, learning_starts=WARM_UP),
+            replace(preset.replay, capacity=options.capacity, batch_size=options.batch_size),
+            replace(preset.schedule, learning_starts=options.warm_up),
         )
         runs = [Run(*parts, seed) for seed in range(count)]
         self.count, self.time, self.engine = count, 0, Parts(runs, usual_sizes(runs))
         self.state = self.engine.begin()
-        self.play(WARM_UP, learns=False)
+        self.play(options.warm_up, learns=False)
         self.play(options.length, learns=True)
 
     def play(self, length: int, *, learns: bool) -> None:
@@ -122,7 +121,7 @@ class Pictures:
 
 def measured(count: int, options: argparse.Namespace) -> None:
     """Contenders for whose replays there is room at once: pictures, and one metric loss after the other."""
-    env = Control(options.task)
+    env = Control(options.task, size=options.size)
     still = Still(env.spec, env.splits_from)
     pictures, plain = Pictures(env, count), None
     for metric in options.metrics:
@@ -153,6 +152,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
+    parser.add_argument("--size", type=int, default=84, help="pixels of a picture, in either direction")
+    parser.add_argument("--batch-size", type=int, default=256, help="transitions of an update")
+    parser.add_argument("--warm-up", type=int, default=300, help="steps before learning starts")
     parser.add_argument("--capacity", type=int, default=20_000, help="frames in each replay")
     parser.add_argument("--length", type=int, default=100, help="steps of a turn")
     parser.add_argument("--repeats", type=int, default=5)

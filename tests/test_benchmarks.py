@@ -1,4 +1,4 @@
-"""The benchmarks of training and of Atari run, at their smallest, and print numbers."""
+"""The benchmarks of training, Atari and control run, at their smallest, and print numbers."""
 
 import os
 import re
@@ -50,6 +50,24 @@ def test_atari_beside_the_emulator():
     rows = ran("atari.py", few).splitlines()[2:]
     names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
     assert names == ["emulator alone", "dqn, none, 1 part", "dqn, none, 2 parts"]
+    assert_rates(rows)
+
+
+def test_control_beside_pictures_and_learning_alone(opengl, quick_compilation):
+    few = "--runs 1 --metrics none mico --precision float32 --capacity 100 --length 4 --repeats 1"
+    rows = ran("control.py", f"{few} --size 12 --batch-size 8 --warm-up 10").splitlines()[2:]
+    names = [re.match(r" +1 (.*?)  ", row).group(1) for row in rows]
+    assert names == [name for metric in ("none", "mico") for name in contenders(metric)]
+    assert_rates(rows)
+    assert re.search(r"waits -?\d+%, 100% of none$", rows[2])
+    assert re.search(r"waits -?\d+%, \d+% of none$", rows[5])
+
+
+def contenders(metric):
+    return "pictures alone", f"{metric}, learning alone", f"{metric}, training"
+
+
+def assert_rates(rows):
     for row in rows:
         numbers = re.search(r"([\d,]+) \(([\d,]+)–([\d,]+)\)", row).groups()
         rate, least, most = (float(number.replace(",", "")) for number in numbers)

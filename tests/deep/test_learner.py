@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 from batches import naive_loss
 from mico.deep import learner
 from mico.deep.learner import Params
-from mico.deep.metric_losses import AbstractPairLoss, KSMe, MICo
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
 from mico.deep.replay import Replay, Window
 from mico.deep.settings import Schedule
 from mico.deep.types import FirstStep, Sink, Spec, Step, Views
@@ -223,6 +224,24 @@ def test_nothing_is_learnt_before_there_is_a_window():
         jax.tree.leaves((blank.params, blank.optimiser)), jax.tree.leaves((after.params, after.optimiser))
     ):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("name", ["dbc", "dbc-mico"])
+def test_priorities_follow_the_td_loss_alone_where_a_metric_loss_may_be_negative(name):
+    """Models that are sure, and right: of next representations that are 0, and with deviations of about 10⁻⁴."""
+    run, state = learnt(METRIC_LOSSES[name](weight=0.0, hidden=4), sampling="prioritised")
+    target = state.target._replace(encoder=jax.tree.map(jnp.zeros_like, state.target.encoder))
+    models = jax.tree.map(jnp.zeros_like, state.params.metric)
+    sure = models.dynamics.output.bias.at[run.network.width :].set(-20.0)
+    models = eqx.tree_at(lambda models: models.dynamics.output.bias, models, sure)
+    state = state._replace(params=state.params._replace(metric=models), target=target)
+    batch, ids = batch_of(run, state)
+    after, losses = jax.jit(learner.update)(run, state, jnp.int32(TIME))
+    expected = batch.weight * naive_td(state.params, target, batch)
+    assert losses.updated
+    assert (expected + losses.metric_loss < 0).any()
+    held = np.asarray(after.memory.priorities.leaves).ravel()[ids]
+    np.testing.assert_allclose(held, np.sqrt(expected + 1e-10), rtol=1e-8)
 
 
 class Kinked(AbstractPairLoss):

@@ -1,4 +1,4 @@
-"""An update of a fleet is that of each of its runs, whether they learn side by side or in turn."""
+"""An update of a fleet, and a look at it, are those of each of its runs, be it side by side or in turn."""
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,8 @@ from small_runs import assert_close, small_agent, small_run
 
 TIME = 40
 CONVOLUTIONS = 4 * 3 + 4 + 3  # of x, and of x' by either network; backwards to all weights, and to inputs but the first
+LOOKS = 4 * 3  # convolutions for φ, values and entropy
+ALONE = "batch_group_count = 1 : i64, feature_group_count = 1 :"  # a convolution by the weights of one network
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
@@ -94,6 +96,24 @@ def test_an_update_of_a_fleet_is_that_of_each_run(case, monkeypatch):
     assert np.asarray(found[1].updated).all()
     for before, after in zip(jax.tree.leaves(state.params.encoder), jax.tree.leaves(found[0].params.encoder)):
         assert (np.asarray(before) != np.asarray(after)).any(axis=tuple(range(1, before.ndim))).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_a_look_at_a_fleet_is_that_at_each_run(device, monkeypatch):
+    """Alone, and with convolutions as slices and products."""
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
+    with jax.enable_x64(True):
+        runs, states = situation(METRIC_LOSSES["dbc"](), "uniform")
+        fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+        turns = jax.jit(lambda *args: learner.look_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        written = turns.as_text().count(ALONE)
+        assert written == LOOKS * (len(runs) if device == "cpu" else 1)
+        found = turns.compile()(fleet, state, jnp.int32(TIME))
+        monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
+        look = jax.jit(lambda *args: learner.look(*args))
+        alone = [look(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
+    assert_close(found, jax.tree.map(lambda *numbers: np.stack(numbers), *alone))
+    assert len(np.unique(found["q"])) == len(runs)
 
 
 def test_only_pictures_of_control_are_learnt_from_in_turn():

@@ -78,6 +78,13 @@ def test_actions_are_scaled_to_the_bounds_of_the_task():
         np.testing.assert_allclose(ours._env.physics.control(), naive.env.physics.control(), atol=1e-12)
 
 
+def test_an_action_that_is_not_finite_is_taken_for_the_nearest_that_is():
+    broken, sound = np.float32([np.nan, 0.5, np.inf, -np.inf, np.nan]), np.float32([0.0, 0.5, 1.0, -1.0, 0.0])
+    found, expected = (episode(task("fish", "swim"), 5, [action] * 3) for action in (broken, sound))
+    assert found == expected
+    assert found != episode(task("fish", "swim"), 5, [np.zeros(5, np.float32)] * 3)
+
+
 @pytest.mark.parametrize(("repeat", "length"), [(4, 250), (3, 334), (2, 500)])
 def test_episodes_of_a_thousand_control_steps_end_with_a_time_out(repeat, length):
     ours, naive = task("cartpole", "balance", repeat=repeat), Naive("cartpole", "balance", 2, repeat=repeat)

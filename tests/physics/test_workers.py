@@ -156,6 +156,19 @@ def test_one_that_dies_again_at_once_is_given_up(pool, monkeypatch):
     workers.close()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_to_all_processes_of_a_job_are_for_the_parent_alone(undisturbed, number):
+    workers = Workers(TASK, 2, (3,), "float32")
+    found, pids = [workers.reset(BOTH, SEEDS).tobytes()], workers.pids
+    for pid in pids:
+        os.kill(pid, number)
+    found.append(stepped(workers, ACTIONS[0]))
+    assert found == undisturbed[:2]
+    assert workers.pids == pids  # none was replaced
+    workers.close()
+    assert not any(map(alive, pids))
+
+
 def test_errors_in_a_worker_are_told_with_where_they_came_from(pool):
     workers = pool(TASK._replace(domain="pendlum"), number=1)
     with pytest.raises(

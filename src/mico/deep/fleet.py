@@ -127,7 +127,7 @@ def _copied(params: Params) -> Params:
 
 @jax.jit
 def look(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
-    return jax.vmap(learner.look, in_axes=(0, 0, None))(fleet, state, time)
+    return learner.look_each(fleet, state, time)
 
 
 def _played(

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from mico.deep import frames, geometry
 from mico.deep.layers import by_library
 from mico.deep.metric_losses.mico import MICo, angle
+from mico.deep.metric_losses.pairing import AbstractPairLoss
 from mico.deep.replay import Memory
 from mico.deep.settings import Run
 from mico.deep.types import Batch, Features, FirstStep, Params, Sink, Spec, Step, Views
@@ -155,6 +156,11 @@ def in_turn(run: Run) -> bool:
     return run.network.fills_device(run.env.spec.shape)
 
 
+def _quickest(run: Run, params: Params) -> Params:
+    """The same networks: where one is at work alone, with JAX's own convolutions."""
+    return by_library(params) if in_turn(run) else params
+
+
 class _Drawn(NamedTuple):
     """A batch, where in the replay it is from, and whether there was anything to draw."""
 
@@ -179,10 +185,10 @@ def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tup
     batch, there = drawn.batch, drawn.there
     weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
     of_agent, of_loss = (1.0, 0.0) if run.metric is None else run.metric.shares
-    target = by_library(state.target) if in_turn(run) else state.target
+    target = _quickest(run, state.target)
 
     def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, " B"], Float[Array, ""]]]:
-        params = by_library(params) if in_turn(run) else params
+        params = _quickest(run, params)
         seen = views(run, params, target, batch)
         td, other = run.agent.losses(params, target, seen, batch, of_td)
         metric = jnp.zeros(()) if run.metric is None else run.metric.loss(params.metric, seen, batch, of_metric)
@@ -198,7 +204,8 @@ def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tup
     kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in moved}
     first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
     losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
-    priorities = run.agent.priority_losses(td, of_agent * weight * td + of_loss * metric)
+    of_all = of_loss * metric if isinstance(run.metric, AbstractPairLoss) else 0.0  # those of models may be negative
+    priorities = run.agent.priority_losses(td, of_agent * weight * td + of_all)
     return state._replace(**kept, bad_step=first_bad), Losses(sound, *losses), priorities
 
 
@@ -236,16 +243,37 @@ def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
 
 def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
     """What the representation of a replayed batch is like: values, norms, angles, learnt distances and their sense."""
-    of_batch, of_values = jax.random.split(_key(run, _LOOK, time))
-    batch, _ = run.replay.sample(state.memory, time, run.window, of_batch)
-    phi = jax.vmap(state.params.encoder)(batch.observation)
-    worth = jax.vmap(lambda one: run.agent.outlook(state.params, one, of_values).worth)(batch.observation)
+    return _looked(run, state.params, _shown(run, state.memory, time), time)
+
+
+def look_each(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+    """The same of all runs of a fleet, side by side or in turn, as they are updated."""
+    if not in_turn(fleet):
+        return jax.vmap(look, in_axes=(0, 0, None))(fleet, state, time)
+    shown = jax.vmap(_shown, in_axes=(0, 0, None))(fleet, state.memory, time)
+    return _in_turn(lambda one: _looked(one[0], one[1], one[2], time), (fleet, state.params, shown))
+
+
+def _shown(run: Run, memory: Memory, time: Int[Array, ""]) -> Shaped[Array, "B ..."]:
+    """The observations of a replayed batch."""
+    of_batch, _ = _look_keys(run, time)
+    batch, _ = run.replay.sample(memory, time, run.window, of_batch)
+    return batch.observation
+
+
+def _looked(
+    run: Run, params: Params, observations: Shaped[Array, "B ..."], time: Int[Array, ""]
+) -> dict[str, Float[Array, ""]]:
+    _, of_values = _look_keys(run, time)
+    params = _quickest(run, params)
+    phi = jax.vmap(params.encoder)(observations)
+    worth = jax.vmap(lambda one: run.agent.outlook(params, one, of_values).worth)(observations)
     beta = getattr(run.metric, "beta", _BETA)
     apart = ~jnp.eye(phi.shape[0], dtype=bool)
     measure = MICo(beta=_BETA) if run.metric is None else run.metric
     distance = measure.measures(phi, phi)
     theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=apart)
-    return run.agent.look(state.params, batch.observation, of_values) | {
+    return run.agent.look(params, observations, of_values) | {
         "q": worth.mean(),
         "distance": jnp.mean(distance, where=apart),
         "reduced_distance": beta * theta,
@@ -255,6 +283,11 @@ def look(run: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array,
         "dead_units": geometry.dead_units(phi),
         "agreement": geometry.agreement(distance, worth),
     }
+
+
+def _look_keys(run: Run, time: Int[Array, ""]) -> Key[Array, "2"]:
+    """For the batch, and for the values."""
+    return jax.random.split(_key(run, _LOOK, time))
 
 
 def _key(run: Run, stream: int, time: Int[Array, ""] | int) -> Key[Array, ""]:

@@ -47,7 +47,9 @@ class Task:
         """The sum of the rewards of `action_repeat` control steps, or of those up to the end of the episode."""
         if self._over:
             raise RuntimeError("the episode is over: a reset must come before the next action")
-        reward, scaled = 0.0, self._middle + self._half * action
+        # The suite raises at a number that is not finite, and with one broken run its whole fleet would stop.
+        sound = np.nan_to_num(action, nan=0.0, posinf=1.0, neginf=-1.0)
+        reward, scaled = 0.0, self._middle + self._half * sound
         for _ in range(self._settings.action_repeat):
             self._seen = self._env.step(scaled)
             reward += self._seen.reward

@@ -43,7 +43,8 @@ def play(task: "Task", order: Play, seen: Shaped[np.ndarray, " 1"]) -> None:
 
 def main(channel: str, given: str, memory: str) -> None:
     """Answers each order with nothing, or with an error and where it came from."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # all processes of a job may get one, but the parent decides
+        signal.signal(number, signal.SIG_IGN)
     settings, shape, dtype, index = json.loads(given)
     seen = np.frombuffer(mmap.mmap(int(memory), 0), row(tuple(shape), dtype))[index : index + 1]
     connection, task = Connection(int(channel)), None

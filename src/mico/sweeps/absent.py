@@ -14,7 +14,7 @@ from mico.deep.settings import Run
 from mico.deep.types import Spec
 
 WORKING = 1.2  # what a program takes in all, in units of replay and parameters: as measured on an H200 (docs/speed.md)
-_OF_PICTURES = 2.5  # the same for SAC, whose updates from 256 pictures take 3.5 GB for a while: as compiled for a CPU
+_OF_PICTURES = 1.5  # the same for SAC, whose updates from 256 pictures take 0.8 GB for a while: as compiled for a CPU
 _OF_PACKAGES = {"atari": Spec((84, 84), "uint8", 18), "control": Spec((84, 84, 3), "uint8", 0, 6)}
 
 

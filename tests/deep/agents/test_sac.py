@@ -10,8 +10,8 @@ import pytest
 
 from mico.deep import learner
 from mico.deep.agents import DQN
-from mico.deep.metric_losses import MICo
-from mico.deep.types import Batch, Features, Step, Views
+from mico.deep.metric_losses import METRIC_LOSSES, MICo
+from mico.deep.types import Batch, Features, First, Step, Views
 from plain_actor import pieces
 from small_runs import CONTINUOUS, small_agent, small_batch, small_run, two_networks
 
@@ -110,6 +110,7 @@ def reached(gradients, row):
         "actor": gradients.head.actor,
         "critics": gradients.head.critics,
         "temperature": gradients.head.log_temperature,
+        "models": gradients.metric,
     }
     return {name for name, group in groups.items() if any(np.any(leaf[row]) for leaf in jax.tree.leaves(group))}
 
@@ -124,6 +125,27 @@ def test_which_loss_reaches_what(case):
     assert reached(by_params, 1) == (ACTOR | {"temperature"}) & there
     assert reached(by_params, 2) == ENCODER & there
     assert [reached(by_target, row) for row in range(3)] == [set()] * 3
+
+
+@pytest.mark.parametrize("variant", ["paper", "original", "rewrite"])
+@pytest.mark.parametrize("name", ["dbc", "dbc-det", "dbc-mico"])
+def test_what_losses_with_models_reach(name, variant):
+    """Without pairs, whose weight is 0, and with them; where models read the actor's projection, only pairs reach φ."""
+    run = small_run(small_agent("sac"), METRIC_LOSSES[name](variant=variant, hidden=4), seed=0)
+    params, target = (noisy(tree, seed) for seed, tree in enumerate(two_networks(run)))
+    batch = small_batch(run.env.spec, count=8)
+    batch = batch._replace(first=First(batch.reward, batch.next_observation, batch.terminal))
+
+    def loss(params, target, weight):
+        metric = eqx.tree_at(lambda metric: metric.weight, run.metric, weight)
+        return metric.loss(params.metric, learner.views(run, params, target, batch), batch, KEY)
+
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))
+    read = {"actor's projection"} if variant == "rewrite" else ENCODER
+    for weight, of_pairs in ((0.0, set()), (0.5, ENCODER)):
+        by_params, by_target = gradients(params, target, weight)
+        assert reached(by_params, ...) == {"models"} | read | of_pairs
+        assert reached(by_target, ...) == set()
 
 
 def test_the_two_parts_beside_the_critics_reach_the_actor_or_the_temperature(case):

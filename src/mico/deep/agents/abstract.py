@@ -29,7 +29,7 @@ class AbstractAgent(eqx.Module):
     reward_clip: float | None = number(None, "rewards learnt from are cut to ± this; scores never are")
     importance: Literal["weighted", "none"] = fixed("weighted", "prioritised replay's weights on the TD losses")
     priorities: Literal["combined", "td"] = fixed(
-        "combined", "replay priorities: of TD and metric loss, or of TD alone"
+        "combined", "replay priorities: of TD and metric loss (but never DBC's, which may be negative), or of TD alone"
     )
 
     actions: ClassVar[Literal["discrete", "continuous"]]
