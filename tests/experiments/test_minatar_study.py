@@ -324,6 +324,21 @@ def test_training_does_the_sweep_then_the_study_with_what_it_chose_and_nothing_t
     assert record["settings"]["mico"]["schedule"]["log_period"] == 400
 
 
+def test_runs_with_other_settings_than_those_that_are_there_are_not_trained(tmp_path, monkeypatch):
+    trainer = Trainer()
+    monkeypatch.setattr(minatar_training.local, "in_turn", trainer)
+    config = replace(SMALL, phases=("study",), train=True, results=str(tmp_path / "results"))
+    minatar.run(replace(config, runs=str(tmp_path / "runs")))
+    assert len(trainer.trained) == 2 * 2 * 3
+    more = replace(config, seeds=(0, 1, 2, 3), precision="bfloat16", runs=str(tmp_path / "other"))
+    message = "network.precision of dqn with none in minatar/breakout is 'bfloat16', but 'float32' in what is there"
+    with pytest.raises(ValueError, match=message):
+        minatar.run(more)
+    assert len(trainer.trained) == 2 * 2 * 3
+    minatar.run(replace(more, precision="float32", runs=str(tmp_path / "third")))
+    assert len(trainer.trained) == 2 * 2 * 4
+
+
 def test_nothing_is_trained_unasked(tmp_path, monkeypatch):
     trainer = Trainer()
     monkeypatch.setattr(minatar_training.local, "in_turn", trainer)

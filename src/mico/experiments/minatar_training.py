@@ -14,6 +14,7 @@ from mico.deep.train import Manner
 from mico.experiments.minatar_plan import PHASES, Config
 from mico.experiments.minatar_results import Missing, known, lacking, parts_of
 from mico.results import condensed
+from mico.results.condensed import Condensed
 from mico.results.folders import writable
 from mico.results.lock import exclusive
 from mico.sweeps import local
@@ -38,10 +39,10 @@ def train(config: Config, runs: Path, folder: Path) -> None:
             results = known(folder, config)  # anew: the sweep chooses weights for the study
             for part in parts_of(config, results, agent):
                 if part.phase == phase:
-                    _train(lacking(part, results), config, runs, folder)
+                    _train(lacking(part, results), results.of[phase], config, runs, folder)
 
 
-def _train(missing: Missing, config: Config, runs: Path, folder: Path) -> None:
+def _train(missing: Missing, results: Condensed, config: Config, runs: Path, folder: Path) -> None:
     part, out = missing.part, runs / missing.part.name
     if not missing.cells:
         return
@@ -49,6 +50,8 @@ def _train(missing: Missing, config: Config, runs: Path, folder: Path) -> None:
         with exclusive(writable(out)):
             others = set(part.cells) - set(missing.cells)
             fleets = planned(part.sweep, out, Limits(None, config.max_runs), without=others)
+            for label in (label for fleet in fleets for label in fleet.labels()):
+                condensed.check_alike(results, label.settings)  # now: when it is trained is too late
             write_manifest(out, part.sweep, fleets)
             todo = [fleet for fleet in fleets if _is_wanted(fleet, out, missing.cells)]
             local.in_turn(todo, out, _MANNER, _said())

@@ -69,6 +69,15 @@ def merged(before: Condensed, new: Condensed) -> Condensed:
     return Condensed(rows.reset_index(drop=True), [*older.records, *newer.records])
 
 
+def check_alike(condensed: Condensed, settings: dict[str, Any]) -> None:
+    """A ValueError names the field in which a run with these settings differs from what is there, as for `merged`."""
+    settings = json.loads(json.dumps(settings))  # as records have them
+    metric = (settings["metric"] or {"name": "none"})["name"]
+    described = {"settings": {metric: _shared(settings)}}
+    for record in condensed.records:
+        _check_alike(record, described | {part: settings[part]["name"] for part in ("agent", "env")})
+
+
 def write(condensed: Condensed, out: Path) -> list[Path]:
     """Two files for each agent, AGENT.csv and AGENT.json, numbers with five digits."""
     written = []
@@ -172,12 +181,7 @@ def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:
 def _record(fleet: Path, runs: Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]) -> dict[str, Any]:
     """Where the runs of a fleet come from, and what is needed to train them again."""
     first = runs[0][0]
-    settings = {}
-    for config, _ in runs:
-        own = {part: value for part, value in config["settings"].items() if part != "seed"}
-        weights = [name.partition(".")[2] for name in WEIGHTS]
-        metric = {name: value for name, value in (own["metric"] or {}).items() if name not in weights}
-        settings[config["metric"] or "none"] = own | {"metric": metric or None}
+    settings = {config["metric"] or "none": _shared(config["settings"]) for config, _ in runs}
     timing = fleet / "timing.jsonl"
     return {
         "fleet": fleet.name,
@@ -189,6 +193,14 @@ def _record(fleet: Path, runs: Sequence[tuple[dict[str, Any], list[dict[str, Any
         "settings": settings,
         "runs": [_run(config, log) for config, log in runs],
     }
+
+
+def _shared(settings: dict[str, Any]) -> dict[str, Any]:
+    """What runs of an agent with a metric loss in an environment have in common: all but seed and weights."""
+    own = {part: value for part, value in settings.items() if part != "seed"}
+    weights = [name.partition(".")[2] for name in WEIGHTS]
+    metric = {name: value for name, value in (own["metric"] or {}).items() if name not in weights}
+    return own | {"metric": metric or None}
 
 
 def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any]:
