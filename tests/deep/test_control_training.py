@@ -67,7 +67,7 @@ def test_crashes_and_dead_processes_leave_no_trace(tmp_path, whole, monkeypatch)
             killed.append(self.pids[0])
 
     monkeypatch.setattr(Workers, "send", deadly)
-    with pytest.warns(RuntimeWarning, match=r"environment 0 \(cartpole-balance\) was killed by signal 9"):
+    with pytest.warns(RuntimeWarning, match=r"environment 0 \(cartpole-balance, process \d+\) was killed by signal 9"):
         train(fleet(), tmp_path, steps=STEPS, resume=True)
     assert len(killed) == 2
     assert left(tmp_path) == whole[1]

@@ -115,7 +115,7 @@ class Workers:
         self._order(index, self._past[index])
 
     def _name(self, index: int) -> str:
-        return f"environment {index} ({self._settings.name})"
+        return f"environment {index} ({self._settings.name}, process {self._processes[index].pid})"
 
 
 def _end_all(processes: list[subprocess.Popen], connections: list[Connection], file: int) -> None:
