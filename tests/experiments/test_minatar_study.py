@@ -2,6 +2,7 @@
 
 import json
 import logging
+import signal
 import time
 from dataclasses import replace
 from itertools import product
@@ -358,7 +359,15 @@ def test_fleets_are_no_larger_than_asked(tmp_path, monkeypatch):
     assert sizes == [2, 2, 2]
 
 
-def test_when_the_time_is_over_what_is_there_is_kept_and_training_goes_on_later(tmp_path, monkeypatch):
+@pytest.fixture(params=[signal.default_int_handler, signal.SIG_IGN], ids=["plain", "in the background"])
+def interrupts(request):
+    """What Ctrl-C does; a shell lets what runs in the background ignore it."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield request.param
+    signal.signal(signal.SIGINT, before)
+
+
+def test_when_the_time_is_over_what_is_there_is_kept_and_training_goes_on_later(tmp_path, monkeypatch, interrupts):
     half = Trainer(share=0.5)
 
     def slow(*given):
@@ -369,6 +378,7 @@ def test_when_the_time_is_over_what_is_there_is_kept_and_training_goes_on_later(
     monkeypatch.setattr(minatar_training.local, "in_turn", slow)
     with pytest.raises(KeyboardInterrupt):
         minatar.run(replace(config, seconds=2.0))
+    assert signal.getsignal(signal.SIGINT) is interrupts
     kept = tmp_path / "runs" / "results" / "study"
     assert set(reached(read(kept)).values()) == {2_000}
     whole = Trainer()

@@ -94,6 +94,9 @@ def _limited(seconds: float | None) -> Iterator[None]:
     if seconds is None:
         yield
         return
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:  # as a shell has it for what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
     timer.daemon = True
     timer.start()
@@ -101,3 +104,5 @@ def _limited(seconds: float | None) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+        if before is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, before)
