@@ -165,8 +165,8 @@ def _claim(out: Path, described: dict[str, Any], resume: bool, free: Collection[
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not the configuration of an experiment: {error!r}") from error
-    for field_name in {**old, **new}.keys() - {*free}:
-        if old.get(field_name) != new.get(field_name):
+    for field_name in {**old, **new}:
+        if field_name not in free and old.get(field_name) != new.get(field_name):
             there, here = old.get(field_name), new.get(field_name)
             raise ValueError(f"{field_name} is {here!r}, but {there!r} in what --resume goes on with")
     return False
