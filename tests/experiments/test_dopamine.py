@@ -49,6 +49,14 @@ def test_the_table_by_hand(results):
     assert found.loc[("other", 0), "ours"] == "1.00"
 
 
+def test_runs_that_were_cut_short_do_not_take_the_whole_ones_with_them(tmp_path):
+    write_arm(tmp_path / "plain", [[2.0, 6.0], [0.0, 4.0], [9.0]])
+    found = table(run(Config(results=str(tmp_path)))).set_index("steps")
+    assert found["runs"].to_dict() == {125_000: 1, 250_000: 2}
+    assert found["ours"].to_dict() == {125_000: "9.00", 250_000: "4.00 ± 1.41"}
+    assert found["p"].notna().to_dict() == {125_000: False, 250_000: True}
+
+
 def test_all_is_drawn(results):
     (ax,) = plot(run(Config(results=results))).axes
     labels = ax.get_legend_handles_labels()[1]

@@ -93,19 +93,18 @@ def iterations(frame: pd.DataFrame) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line for each arm and iteration: mean ± deviation over runs, the published ones, and Welch's p of both.
 
-    An iteration that was cut short is not tested: returns rise within it.
+    Runs that were cut short within it have a line of their own, and are not tested: returns rise within an iteration.
     """
     lines = []
-    for (game, arm, iteration), own in iterations(frame).groupby(["game", "arm", "iteration"]):
+    for (game, arm, iteration, steps), own in iterations(frame).groupby(["game", "arm", "iteration", "steps"]):
         published = PUBLISHED[game]
         if iteration >= len(published.means):
             continue
         ours = own["score"].mean(), own["score"].std()
         other = published.means[iteration], published.deviations[iteration]
-        whole = own["steps"].min() == ITERATION
         test = stats.ttest_ind_from_stats(*ours, len(own), *other, PUBLISHED_RUNS, equal_var=False)
-        line = {"game": game, "arm": arm, "iteration": iteration, "steps": own["steps"].min(), "runs": len(own)}
-        line |= {"ours": _text(*ours), "Dopamine": _text(*other), "p": test.pvalue if whole else np.nan}
+        line = {"game": game, "arm": arm, "iteration": iteration, "steps": steps, "runs": len(own)}
+        line |= {"ours": _text(*ours), "Dopamine": _text(*other), "p": test.pvalue if steps == ITERATION else np.nan}
         lines.append(line)
     return pd.DataFrame(lines)
 
