@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.layers import Conv, Dense, Perceptron, Projection, by_library
+from mico.deep.layers import BlockedConv, Conv, Dense, Perceptron, Projection, by_library
 from mico.deep.networks import ENCODERS, Head, Network, Sizes
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -73,13 +73,16 @@ def check_convolution(layer, dtype):
     def ours(weight, bias, x):
         return jax.tree.unflatten(jax.tree.structure(conv), [weight, bias])(x, float)
 
-    def other_way(weight, bias, x):
+    def by_jax(weight, bias, x):
         return by_library(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
+
+    def in_squares(weight, bias, x):
+        return BlockedConv(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
 
     def theirs(weight, bias, x):
         return convolved(x, weight, bias, conv)
 
-    ways = theirs, ours, other_way
+    ways = theirs, ours, by_jax, in_squares
     (expected_gradients, expected), *others = jax.jit(
         lambda *args: [jax.grad(partial(mixed, way), wanted, has_aux=True)(*args) for way in ways]
     )(weight, bias, x)
@@ -229,6 +232,20 @@ def test_a_latent_projects_what_the_layers_make(squash):
     plain = Network("mlp", width=6).make((3,), key=KEY)
     assert plain.projection is None
     np.testing.assert_array_equal(plain(x), plain.features(x))
+
+
+def test_rounded_features_are_projected_without_more_rounding():
+    network = Network("mlp", width=700, latent=4, squash="none", precision="bfloat16")
+    encoder, x = network.make((3,), key=KEY), PIXELS["float32"]((3,))
+    features, phi = encoder.features(x), encoder(x)
+    assert (features.dtype, phi.dtype) == (jnp.bfloat16, jnp.float32)
+    weight = np.asarray(encoder.projection.dense.weight.astype(jnp.bfloat16), dtype=float)
+    dense = weight @ np.asarray(features, dtype=float)
+    np.testing.assert_allclose(phi, (dense - dense.mean()) / np.sqrt(dense.var() + 1e-6), rtol=1e-4, atol=1e-5)
+    gradient = jax.grad(lambda encoder: encoder(x)[0])(encoder)
+    assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {jnp.dtype("float32")}
+    plain = Network("mlp", width=7, precision="bfloat16").make((3,), key=KEY)
+    assert plain(x).dtype == jnp.float32
 
 
 @pytest.mark.parametrize("hidden", [(), (7,), (7, 3)])

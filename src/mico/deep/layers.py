@@ -104,14 +104,15 @@ class Conv(eqx.Module):
         wanted = [(count - 1) * self.stride + self.kernel for _, count in extents]
         return [(before, want - before - size) for want, (before, _), size in zip(wanted, extents, shape)]
 
+    def outputs(self, shape: tuple[int, ...]) -> list[int]:
+        """Rows and columns of what it makes of a picture."""
+        return [self._extent(size)[1] for size in shape[:2]]
+
     def _patches(self, x: Shaped[Array, "H W C"]) -> Shaped[Array, "I J P"]:
-        rows, columns = (self._extent(size)[1] for size in x.shape[:2])
-        x = jax.lax.pad(x, jnp.zeros((), x.dtype), [(*edge, 0) for edge in (*self.around(x.shape), (0, 0))])
-        wanted = x.shape[:2]
+        rows, columns = self.outputs(x.shape)
+        x = _padded(x, self.around(x.shape))
         block, step = self._block, self.stride // self._block
-        deep = x.reshape(wanted[0] // block, block, wanted[1] // block, block, -1)
-        deep = deep.transpose(0, 2, 1, 3, 4).reshape(deep.shape[0], deep.shape[2], -1)
-        shifts = range(self.kernel // block)
+        deep, shifts = _squares(x, block), range(self.kernel // block)
         across = jnp.concatenate([deep[:, shift : shift + step * columns : step] for shift in shifts], axis=-1)
         return jnp.concatenate([across[shift : shift + step * rows : step] for shift in shifts], axis=-1)
 
@@ -135,10 +136,41 @@ class LibraryConv(eqx.Module):
 
     def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
         x, layer = numbers(x, precision), self.layer
-        strides, axes = (layer.stride, layer.stride), ("NHWC", "HWIO", "NHWC")
         weight, around = layer.kernels().astype(x.dtype), layer.around(x.shape)
-        found = jax.lax.conv_general_dilated(x[None], weight, strides, around, dimension_numbers=axes)
-        return found[0] + layer.bias.astype(x.dtype)
+        return _convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
+
+
+class BlockedConv(eqx.Module):
+    """The same once more, squares of 2×2 outputs being channels of one, and what they see too.
+
+    GPUs are slow where channels are as few as those of pictures.
+    """
+
+    layer: Conv
+
+    def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
+        layer, step = self.layer, 2 * self.layer.stride  # pixels from one square of outputs to the next
+        seen = -(-(layer.stride + layer.kernel) // step)  # squares of so many pixels that one of outputs sees
+        outputs = layer.outputs(x.shape)
+        wanted = [step * ((count + 1) // 2 - 1 + seen) for count in outputs]
+        around = [(low, want - low - size) for (low, _), want, size in zip(layer.around(x.shape), wanted, x.shape)]
+        x = numbers(_squares(_padded(x, around), step), precision)
+        found = _convolved(x, self._kernels(seen, step).astype(x.dtype), 1, [(0, 0), (0, 0)])
+        rows, columns, _ = found.shape
+        apart = found.reshape(rows, columns, 2, 2, -1).transpose(0, 2, 1, 3, 4)
+        whole = apart.reshape(2 * rows, 2 * columns, -1)[: outputs[0], : outputs[1]]
+        return whole + layer.bias.astype(x.dtype)
+
+    def _kernels(self, seen: int, step: int) -> Float[Array, "K K P Q"]:
+        """Those of four outputs beside each other, each at its place among all the pixels that they see."""
+        layer, own, size = self.layer, self.layer.kernels(), seen * step
+        edges = [(start, size - start - layer.kernel) for start in (0, layer.stride)]
+        placed = [jnp.pad(own, (low, left, (0, 0), (0, 0))) for low in edges for left in edges]
+        deep = [_squares(one.reshape(size, size, -1), step).reshape(seen, seen, -1, own.shape[-1]) for one in placed]
+        return jnp.concatenate(deep, axis=-1)
+
+
+_FEW = 16  # channels
 
 
 def by_library(tree: Any) -> Any:
@@ -147,11 +179,17 @@ def by_library(tree: Any) -> Any:
     def is_conv(layer: Any) -> bool:
         return isinstance(layer, Conv)
 
-    return jax.tree.map(lambda layer: LibraryConv(layer) if is_conv(layer) else layer, tree, is_leaf=is_conv)
+    def replaced(layer: Any) -> Any:
+        if not is_conv(layer):
+            return layer
+        few = layer.kernels().shape[2] < _FEW and jax.default_backend() != "cpu"
+        return BlockedConv(layer) if few else LibraryConv(layer)
+
+    return jax.tree.map(replaced, tree, is_leaf=is_conv)
 
 
 class Projection(eqx.Module):
-    """A dense layer, a layer norm and, if it is to stay within bounds, a tanh."""
+    """A dense layer, a layer norm and, to stay within bounds, a tanh; nothing is rounded but what comes in."""
 
     dense: Dense
     norm: eqx.nn.LayerNorm
@@ -163,7 +201,8 @@ class Projection(eqx.Module):
         self.squash = squash
 
     def __call__(self, x: Float[Array, " I"]) -> Float[Array, " O"]:
-        found = self.norm(self.dense(x))
+        weight, bias = self.dense.weight.astype(x.dtype), self.dense.bias
+        found = self.norm(jnp.einsum("i,oi->o", x, weight, preferred_element_type=float) + bias)
         return jnp.tanh(found) if self.squash == "tanh" else found
 
 
@@ -185,6 +224,25 @@ class Perceptron(eqx.Module):
 
 def _affine(x: Float[Array, "... I"], weight: Float[Array, "O I"], bias: Float[Array, " O"]) -> Float[Array, "... O"]:
     return jnp.einsum("...i,oi->...o", x, weight.astype(x.dtype)) + bias.astype(x.dtype)
+
+
+def _convolved(
+    x: Float[Array, "H W C"], weight: Float[Array, "K K C O"], stride: int, around: list[tuple[int, int]]
+) -> Float[Array, "I J O"]:
+    axes = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x[None], weight, (stride, stride), around, dimension_numbers=axes)[0]
+
+
+def _padded(x: Shaped[Array, "H W C"], around: list[tuple[int, int]]) -> Shaped[Array, "I J C"]:
+    """With zeros before and after its rows and columns; fewer than 0 take pixels away."""
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), [(*edge, 0) for edge in (*around, (0, 0))])
+
+
+def _squares(x: Shaped[Array, "H W C"], size: int) -> Shaped[Array, "I J P"]:
+    """Squares of so many pixels in either direction as channels of one."""
+    rows, columns = (length // size for length in x.shape[:2])
+    apart = x.reshape(rows, size, columns, size, -1).transpose(0, 2, 1, 3, 4)
+    return apart.reshape(rows, columns, -1)
 
 
 def numbers(x: Shaped[Array, "..."], precision: DTypeLike) -> Float[Array, "..."]:

@@ -26,16 +26,16 @@ class Encoder(eqx.Module):
         return self.projected(self.features(observation))
 
     def projected(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
-        return features if self.projection is None else self.projection(features)
+        return features.astype(float) if self.projection is None else self.projection(features)
 
     def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
-        """What the layers make of an observation, before it is projected."""
+        """What the layers make of an observation, before it is projected, in their own precision."""
         precision = number_type(self.precision)
         x = observation
         for layer in self.layers:
             x = layer(numbers(x.reshape(-1), precision)) if isinstance(layer, Dense) else layer(x, precision)
             x = jax.nn.relu(x) if self.rectified == "yes" else x
-        return x.reshape(-1).astype(float)
+        return x.reshape(-1)
 
 
 class Head(eqx.Module):

@@ -42,7 +42,7 @@ class Heads(eqx.Module):
     def latent(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
         """What the actor sees; nothing that it learns reaches the encoder's layers."""
         features = jax.lax.stop_gradient(features)
-        return features if self.projection is None else self.projection(features)
+        return features.astype(float) if self.projection is None else self.projection(features)
 
     def policy(self, latent: Float[Array, "*B D"]) -> Gaussian:
         mean, log_deviation = jnp.split(self.actor(latent), 2, axis=-1)
