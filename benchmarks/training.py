@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mico.deep import fleet, learner
+from mico.deep import fleet, learner, updates
 from mico.deep.envs import environment
 from mico.deep.metric_losses import MICo
 from mico.deep.presets import PRESETS
@@ -257,7 +257,7 @@ class Updating:
 
 def updated(runs: Run, state: learner.State, times: Any) -> tuple[learner.State, learner.Losses]:
     """One update after another; the state's buffers are reused."""
-    each = jax.vmap(learner.update, in_axes=(0, 0, None))
+    each = jax.vmap(updates.update, in_axes=(0, 0, None))
     return jax.lax.scan(lambda state, now: each(runs, state, now), state, times)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import learner
+from mico.deep import updates
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.networks import Network
 from mico.deep.types import Params
@@ -42,7 +42,7 @@ def differentiated(name):
     run = small_run(name, seed=0)
 
     def whole(params, target, batch, reward):
-        seen = learner.views(run, params, target, batch)
+        seen = updates.views(run, params, target, batch)
         each, other = run.agent.losses(params, target, seen, batch._replace(reward=reward), KEY)
         return each.mean() + other, (each, other)
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from batches import naive_loss
-from mico.deep import learner
+from mico.deep import learner, looks, updates
 from mico.deep.learner import Params
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
 from mico.deep.replay import Replay, Window
@@ -169,7 +169,7 @@ def test_two_updates_against_numpy(case):
     rng = np.random.default_rng(2)
     sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
     picks = [(leaf, int(rng.integers(size))) for leaf, size in enumerate(sizes) for _ in range(3)]
-    update, mean, square = jax.jit(learner.update), 0.0, 0.0
+    update, mean, square = jax.jit(updates.update), 0.0, 0.0
     for count, time in enumerate((TIME, TIME + 4), start=1):
         batch, ids = batch_of(run, state, time)
         before = run, state.params, state.target, batch
@@ -217,7 +217,7 @@ def test_readings_differ_on_these_batches(case):
 def test_nothing_is_learnt_before_there_is_a_window():
     run = small_run(seed=0)
     blank = learner.start(run, run.env.spec, None, jnp.zeros(STATES, bool))
-    after, losses = jax.jit(learner.update)(run, blank, jnp.int32(0))
+    after, losses = jax.jit(updates.update)(run, blank, jnp.int32(0))
     assert not losses.updated
     assert int(after.bad_step) == -1
     for old, new in zip(
@@ -236,7 +236,7 @@ def test_priorities_follow_the_td_loss_alone_where_a_metric_loss_may_be_negative
     models = eqx.tree_at(lambda models: models.dynamics.output.bias, models, sure)
     state = state._replace(params=state.params._replace(metric=models), target=target)
     batch, ids = batch_of(run, state)
-    after, losses = jax.jit(learner.update)(run, state, jnp.int32(TIME))
+    after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
     expected = batch.weight * naive_td(state.params, target, batch)
     assert losses.updated
     assert (expected + losses.metric_loss < 0).any()
@@ -253,7 +253,7 @@ class Kinked(AbstractPairLoss):
 
 def test_a_gradient_that_is_not_finite_changes_nothing_though_the_loss_is():
     run, state = learnt(Kinked(alpha=0.5))
-    after, losses = jax.jit(learner.update)(run, state, jnp.int32(TIME))
+    after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
     gradient = jax.grad(lambda x: Kinked().measures(x, x).sum())(jnp.ones((2, 3)))
     assert not np.isfinite(gradient).any()
     assert not losses.updated
@@ -283,7 +283,7 @@ def test_what_a_look_sees_against_numpy(metric, beta):
         "dead_units": np.mean([not unit.any() for unit in phi.T]),
         "agreement": stats.spearmanr(np.round(distances, 9), np.round(gaps, 9)).statistic,  # ties are ties
     }
-    found = jax.jit(learner.look)(run, state, jnp.int32(TIME))
+    found = jax.jit(looks.look)(run, state, jnp.int32(TIME))
     assert set(found) == set(expected)
     for name, number in expected.items():
         np.testing.assert_allclose(found[name], number, rtol=1e-6, err_msg=name)

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from mico.deep import fleet as fleets
-from mico.deep import learner
+from mico.deep import learner, looks, updates
 from mico.deep.envs import AbstractHostEnv
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
 from mico.deep.networks import Network
 from mico.deep.replay import Replay
+from mico.deep.turns import in_turn
 from mico.deep.types import Spec, Step
 from small_runs import assert_close, small_agent, small_run
 
@@ -81,14 +82,14 @@ def test_an_update_of_a_fleet_is_that_of_each_run(case, monkeypatch):
     with jax.enable_x64(True):
         runs, states = situation(*setting)
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        assert learner.in_turn(runs[0])
-        turns = jax.jit(lambda *args: learner.update_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        assert in_turn(runs[0])
+        turns = jax.jit(lambda *args: updates.update_each(*args)).lower(fleet, state, jnp.int32(TIME))
         written = turns.as_text().count("stablehlo.convolution")
         assert written == CONVOLUTIONS * (len(runs) if device == "cpu" else 1)
         found = turns.compile()(fleet, state, jnp.int32(TIME))
         monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
-        together = jax.jit(lambda *args: learner.update_each(*args))(fleet, state, jnp.int32(TIME))
-        update = jax.jit(lambda *args: learner.update(*args))
+        together = jax.jit(lambda *args: updates.update_each(*args))(fleet, state, jnp.int32(TIME))
+        update = jax.jit(lambda *args: updates.update(*args))
         alone = [update(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
     expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
     assert_close(found, expected)
@@ -105,12 +106,12 @@ def test_a_look_at_a_fleet_is_that_at_each_run(device, monkeypatch):
     with jax.enable_x64(True):
         runs, states = situation(METRIC_LOSSES["dbc"](), "uniform")
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        turns = jax.jit(lambda *args: learner.look_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        turns = jax.jit(lambda *args: looks.look_each(*args)).lower(fleet, state, jnp.int32(TIME))
         written = turns.as_text().count(ALONE)
         assert written == LOOKS * (len(runs) if device == "cpu" else 1)
         found = turns.compile()(fleet, state, jnp.int32(TIME))
         monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
-        look = jax.jit(lambda *args: learner.look(*args))
+        look = jax.jit(lambda *args: looks.look(*args))
         alone = [look(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
     assert_close(found, jax.tree.map(lambda *numbers: np.stack(numbers), *alone))
     assert len(np.unique(found["q"])) == len(runs)

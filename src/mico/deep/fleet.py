@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from mico.deep import learner
+from mico.deep import learner, looks, updates
 from mico.deep.envs import AbstractEnv
 from mico.deep.fields import flat
 from mico.deep.learner import Ended, Episode, Losses, State
@@ -101,7 +101,7 @@ def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns
             episode, (steps, ended) = _played(run, state, times, keys)
             memory = learner.remembered(run, state.memory, steps, times[0])
             state = state._replace(episode=episode, memory=memory)
-            state, losses = learner.update(run, state, times[-1] + 1) if learns else (state, None)
+            state, losses = updates.update(run, state, times[-1] + 1) if learns else (state, None)
             return state, (ended, losses)
 
         return jax.vmap(one)(fleet, state, keys)
@@ -127,7 +127,7 @@ def _copied(params: Params) -> Params:
 
 @jax.jit
 def look(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
-    return learner.look_each(fleet, state, time)
+    return looks.look_each(fleet, state, time)
 
 
 def _played(

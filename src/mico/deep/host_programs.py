@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt8
 
-from mico.deep import exchange, learner
+from mico.deep import exchange, learner, updates
 from mico.deep.exchange import Taken
 from mico.deep.fleet import COMPILER_OPTIONS
 from mico.deep.learner import Episode, Losses, State
@@ -103,7 +103,7 @@ def _learnt(fleet: Run, state: State, rows: UInt8[Array, "N K"]) -> tuple[State,
     """The same of all runs, with an update in between."""
     taken = jax.vmap(partial(exchange.taken, spec=fleet.env.spec))(rows, state.episode.stack)
     state = state._replace(memory=jax.vmap(_remembered)(fleet, state.memory, taken))
-    state, losses = learner.update_each(fleet, state, taken.time[0] + 1)
+    state, losses = updates.update_each(fleet, state, taken.time[0] + 1)
     episode, notes = jax.vmap(_chosen)(fleet, state.params, state.episode, taken, losses)
     return state._replace(episode=episode), notes
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import learner
+from mico.deep import learner, updates
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.agents.value import Transition
 from mico.deep.metric_losses import MICo
@@ -32,7 +32,7 @@ def loss(agent):
         run = small_run(agent, MICo(), seed=0)
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
-        seen = learner.views(run, params, target, batch)
+        seen = updates.views(run, params, target, batch)
         each, other = agent.losses(params, target, seen, batch, KEY)
         return float(each.mean() + other)
     rng = np.random.default_rng(0)
@@ -96,7 +96,7 @@ def updated(name, importance):
         state = blank._replace(memory=learner.remembered(run, blank.memory, steps, jnp.int32(0)))
         ids = jnp.arange(7, dtype=jnp.int32)
         memory = run.replay.reprioritise(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
-        return learner.update(run, state._replace(memory=memory), jnp.int32(8))[1]
+        return updates.update(run, state._replace(memory=memory), jnp.int32(8))[1]
 
     return losses(run)
 

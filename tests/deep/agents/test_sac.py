@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import learner
+from mico.deep import learner, updates
 from mico.deep.agents import DQN
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
 from mico.deep.types import Batch, Features, First, Step, Views
@@ -58,7 +58,7 @@ def examined(run, params, target, batch):
     """TD losses, what else is minimised, the metric loss; and their gradients, by the parameters and the target's."""
 
     def parts(params, target):
-        seen = learner.views(run, params, target, batch)
+        seen = updates.views(run, params, target, batch)
         each, other = run.agent.losses(params, target, seen, batch, KEY)
         return jnp.stack([each.mean(), other, run.metric.loss(None, seen, batch, KEY)]), (each, other)
 
@@ -138,7 +138,7 @@ def test_what_losses_with_models_reach(name, variant):
 
     def loss(params, target, weight):
         metric = eqx.tree_at(lambda metric: metric.weight, run.metric, weight)
-        return metric.loss(params.metric, learner.views(run, params, target, batch), batch, KEY)
+        return metric.loss(params.metric, updates.views(run, params, target, batch), batch, KEY)
 
     gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))
     read = {"actor's projection"} if variant == "rewrite" else ENCODER
@@ -182,7 +182,7 @@ def test_an_agent_without_an_actor_has_no_view_of_one():
 
 def test_the_actors_view_is_its_projection(case):
     (run, params, target, batch), _ = case
-    features = learner.views(run, params, target, batch).features
+    features = updates.views(run, params, target, batch).features
     found = run.agent.latents(params, target, features)
     for rows, head, given in ((found.online, params.head, features.now), (found.target_next, target.head, features[2])):
         np.testing.assert_allclose(rows, [head.latent(row) for row in given], rtol=1e-12)
@@ -204,7 +204,7 @@ def update(quick_compilation):
         memory = learner.remembered(run, run.replay.init(run.env.spec), steps, jnp.int32(0))
         still = run.agent.optimiser().init(params)
         state = learner.State(params, target, still, memory, episode=None, bad_step=jnp.int32(-1))
-        return run, state, jax.jit(learner.update)
+        return run, state, jax.jit(updates.update)
 
 
 def drawn_batch(run, state, time):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import learner
+from mico.deep import updates
 from mico.deep.agents import VALUE_AGENTS
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value import Transition, greedy
@@ -201,7 +201,7 @@ def test_fractions_are_drawn_for_each_sample_or_shared(choice):
     run = small_run(small_agent("iqn", fractions=choice), seed=0)
     params, target = two_networks(run)
     batch = small_batch(run.env.spec)
-    seen = learner.views(run, params, target, batch)
+    seen = updates.views(run, params, target, batch)
     found, other = run.agent.losses(params, target, seen, batch, KEY)
     count = batch.reward.size
     keys = jax.random.split(KEY, count) if choice == "each" else [KEY] * count
