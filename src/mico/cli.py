@@ -48,8 +48,8 @@ def _run(module: str, argv: list[str]) -> None:
             _stop(stop.args[0] if stop.args else "interrupted", code=130)
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
-        except MemoryError:
-            _stop("this takes more memory than there is", code=2)
+        except MemoryError as error:
+            _stop(error.args[0] if error.args else "this takes more memory than there is", code=2)
         except (ValueError, ModuleNotFoundError) as error:
             _stop(error, code=2)
 

@@ -1,6 +1,7 @@
 """Checkpoints: what comes back is what was saved."""
 
 import threading
+import types
 
 import equinox as eqx
 import jax
@@ -124,6 +125,21 @@ def test_the_newest_are_kept_and_the_newest_of_them_comes_back(tmp_path):
     assert checkpoints.latest() == 11
     assert saved(tmp_path, 12, keep=1).restore(numbers(0)).step == 12
     assert names(tmp_path) == ["12"]
+
+
+def test_where_the_disk_is_full_older_ones_go_first_but_never_the_newest(tmp_path, monkeypatch):
+    checkpoints, left = Checkpoints(tmp_path), []
+
+    def usage(folder):
+        """Room for 100 bytes, of which each checkpoint takes 40."""
+        left.append(sorted(name for name in names(folder) if name.isdecimal()))
+        return types.SimpleNamespace(free=100 - 40 * len(left[-1]))
+
+    monkeypatch.setattr(module.shutil, "disk_usage", usage)
+    for step in range(1, 5):
+        checkpoints.save(step, {"x": np.zeros(39, np.uint8)}, {})
+    assert left == [["1", "2"], ["2", "3"]], "asked where there is one to spare"
+    assert names(tmp_path) == ["3", "4"]
 
 
 def test_without_checkpoints_there_is_nothing_to_restore(tmp_path):

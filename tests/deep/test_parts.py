@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from mico.deep.envs import environment
+from mico.deep.envs import Atari, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.parts import Parts, beside, even_sizes, usual_sizes
@@ -79,9 +79,15 @@ def interrupt(number, frame):
     raise KeyboardInterrupt
 
 
-def test_there_are_two_where_that_pays():
-    assert usual_sizes(runs(7)) == [7]
-    assert usual_sizes(runs(8)) == [4, 4]
+@pytest.mark.parametrize(("threads", "least"), [(2, 8), (16, 8), (40, 20)])
+def test_there_are_two_where_that_pays(threads, least, monkeypatch):
+    monkeypatch.setattr(Atari, "threads", threads)
+    assert usual_sizes(runs(least - 1)) == [least - 1]
+    assert usual_sizes(runs(least)) == [least // 2, least // 2]
+
+
+def test_parts_are_even_and_only_of_games(monkeypatch):
+    monkeypatch.setattr(Atari, "threads", 2)
     assert usual_sizes(runs(9)) == [5, 4]
     assert usual_sizes(runs(9, environment("gym/CartPole-v1"))) == [9]
     assert usual_sizes(runs(9, environment("mdp/four-rooms"))) == [9]

@@ -342,9 +342,9 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     assert left(out) == whole
 
 
-@pytest.mark.parametrize("name", ["rainbow", "hosted", "pendulum"])
+@pytest.mark.parametrize("name", ["rainbow", "hosted", "atari", "pendulum"])
 def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
-    """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX, by vectors too."""
+    """As soon as its second checkpoint is there; prioritised replay, and episodes outside JAX, of all kinds."""
     out, less = tmp_path / "killed", ("--steps", 800)
     cli.main([*map(str, (*command(name, tmp_path / "whole"), *less))])
     process = mico(*command(name, out, *less, "--checkpoint-seconds", 0))

@@ -1,12 +1,14 @@
 """Fleets that do not fit into memory are refused before anything is written."""
 
+import types
+import warnings
 from dataclasses import replace
 
 import jax
 import pytest
 
-from mico.deep import host_memory
-from mico.deep.room import check_room
+from mico.deep import host_memory, room
+from mico.deep.room import check_room, warn_of_disk
 from mico.deep.train import train
 from small_runs import small_run
 
@@ -34,6 +36,18 @@ def test_on_a_gpu_it_says_how_to_have_more(monkeypatch):
 def test_where_memory_is_not_known_nothing_is_refused(monkeypatch):
     monkeypatch.setattr(host_memory, "available", lambda: 0)
     check_room(of(8_000), small_run(seed=0), 1)
+
+
+def test_checkpoints_that_the_disk_may_not_hold_are_warned_of(tmp_path, monkeypatch):
+    """Two of 8,000 bytes; what old ones take will be free."""
+    (tmp_path / "checkpoints" / "7").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "7" / "state").write_bytes(bytes(1_000))
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=15_000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_disk(of(8_000), tmp_path)
+    with pytest.warns(match=r"may take 1.6e-05 GB, but .* has room for 1.6e-05: --checkpoint-replay empty"):
+        warn_of_disk(of(8_008), tmp_path)
 
 
 def test_a_replay_that_does_not_fit_leaves_nothing(tmp_path):

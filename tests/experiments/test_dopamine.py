@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from mico.experiments.dopamine import PUBLISHED, Config, iterations, plot, run, table
+from mico.experiments.dopamine import PUBLISHED, Config, Published, iterations, plot, run, table
 from mico.results.condensed import COLUMNS, Condensed, write
 
 
@@ -40,13 +41,19 @@ def test_the_table_by_hand(results):
     found = table(run(Config(results=results))).set_index(["arm", "iteration"])
     assert list(found.index) == [("other", 0), ("plain", 0), ("plain", 1)]
     line = found.loc["plain", 0]
-    assert line[["game", "runs", "ours", "Dopamine"]].tolist() == ["breakout", 3, "5.00 ± 2.00", "1.81 ± 0.09"]
-    # Welch: t = 3.19 / √(4/3 + .09²/5), with (almost) two degrees of freedom, whose distribution is elementary.
-    statistic = (5 - PUBLISHED["breakout"].means[0]) / math.sqrt(4 / 3 + 0.09**2 / 5)
+    assert line[["game", "runs", "ours", "Dopamine"]].tolist() == ["breakout", 3, "5.00 ± 2.00", "1.81 ± 0.10"]
+    # Welch: t = 3.19 / √(4/3 + .10²/5), with (almost) two degrees of freedom, whose distribution is elementary.
+    statistic = (5 - PUBLISHED["breakout"].means[0]) / math.sqrt(4 / 3 + 0.09**2 / 4)
     assert line["p"] == pytest.approx(1 - statistic / math.sqrt(2 + statistic**2), rel=0.01)
     assert math.isnan(found.loc[("plain", 1), "p"]), "half an iteration is not tested"
     assert math.isnan(found.loc[("other", 0), "p"]), "one run has no deviation"
     assert found.loc[("other", 0), "ours"] == "1.00"
+
+
+def test_published_spreads_are_of_a_whole_population():
+    numbers = np.array([1.5, 2.0, 2.5, 3.5, 7.0])
+    published = Published("dqn", (0.0,), (numbers.std(),))
+    assert published.deviations == pytest.approx([numbers.std(ddof=1)])
 
 
 def test_runs_that_were_cut_short_do_not_take_the_whole_ones_with_them(tmp_path):
@@ -73,5 +80,5 @@ def test_what_is_refused(tmp_path, results):
         Config(games=("pong", "pong"))
     with pytest.raises(ValueError, match=r"results must be a folder, but is '.*nowhere'"):
         Config(results=str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match=r"results must have runs of freeway, but .* has none"):
+    with pytest.raises(ValueError, match=r"results must have runs of rainbow on freeway without .* but .* has none"):
         run(Config(games=("freeway",), results=results))

@@ -24,6 +24,7 @@ from mico.results.intervals import described
 
 _WINDOW = 30.0  # seconds over which the pace is taken
 _LARGE = 10_000  # numbers in an observation
+_TOO_MUCH = "this takes more memory than there is: --replay.capacity or fewer --seeds make it less"
 _SILENCE = 10.0  # seconds between lines where there is no terminal
 
 
@@ -43,7 +44,7 @@ def main(argv: list[str]) -> None:
             )
     except JaxRuntimeError as error:
         if "RESOURCE_EXHAUSTED" in str(error):
-            raise MemoryError from error
+            raise MemoryError(_TOO_MUCH) from error
         raise
     except ChildProcessError as error:
         raise ChildProcessError(f"{error}; --resume goes on from the last checkpoint") from error

@@ -31,8 +31,9 @@ class Restored(NamedTuple):
 class Checkpoints:
     """The newest `keep` checkpoints of one writer, `folder/<step>` each.
 
-    A checkpoint gets its name when all of it is on the disk, and only then do older ones go. One that restore had to
-    skip is set aside as `folder/<step>.skipped` by the next save, until there are `keep` sound ones as far as it.
+    A checkpoint gets its name when all of it is on the disk, and only then do older ones go; where the disk has no
+    room for one more, all but the newest may go before. One that restore had to skip is set aside as
+    `folder/<step>.skipped` by the next save, until there are `keep` sound ones as far as it.
     """
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
@@ -110,6 +111,7 @@ class Checkpoints:
             shutil.rmtree(left)
         try:
             temporary.mkdir()
+            self._make_room(sum(map(size, found)))
             entries = write(temporary / "state", found)
             write_json(temporary / "checkpoint.json", _signed({"step": step, "extra": extra, "leaves": entries}))
             _sync_all(temporary)
@@ -128,6 +130,13 @@ class Checkpoints:
         for aside in self.folder.glob("[0-9]*.skipped"):
             if sum(step >= int(aside.stem) for step in steps) >= self.keep:
                 self._remove(aside)
+
+    def _make_room(self, wanted: int) -> None:
+        """Let the oldest go until the disk has so many bytes, but never the newest sound one."""
+        for old in self._sound()[:-1]:
+            if shutil.disk_usage(self.folder).free > wanted:
+                return
+            self._remove(self.folder / str(old))
 
     def _set_aside(self) -> None:
         for step in sorted(self._damaged):

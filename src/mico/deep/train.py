@@ -20,7 +20,7 @@ from mico.deep.outputs import Kept, Outputs, kept_in
 from mico.deep.parameters import save_parameters
 from mico.deep.parts import Parts, States, usual_sizes
 from mico.deep.refilling import Remains
-from mico.deep.room import check_room
+from mico.deep.room import check_room, warn_of_disk
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
@@ -104,6 +104,8 @@ def train(
             closing(Outputs(out, named, steps, resume=resume, kept=kept)) as outputs,
             closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):
+            whole = manner.checkpoint_replay == "whole"
+            warn_of_disk(shape if whole else jax.eval_shape(parts.without_replay, shape), out)
             training = _Training(fleet, parts, outputs, checkpoints, steps, report)
             training.begin(shape, tensorboard=manner.tensorboard)
             if training.time < steps <= training.learns_from:

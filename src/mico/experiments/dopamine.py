@@ -23,11 +23,16 @@ _LABELS = {"dqn": "DQN", "rainbow": "Rainbow", "qr-dqn": "QR-DQN"}
 
 
 class Published(NamedTuple):
-    """Of an agent: the mean return of each iteration, over five runs, and its standard deviation."""
+    """Of an agent: the mean return of each iteration over five runs, and its spread: the deviation by division by 5."""
 
     agent: str
     means: tuple[float, ...]
-    deviations: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """As estimated from a sample, which ours are too: divided by one less than the number of runs."""
+        return np.array(self.spreads) * np.sqrt(PUBLISHED_RUNS / (PUBLISHED_RUNS - 1))
 
 
 # Training returns of the JAX agents with the convolutional network of 2015, from google/dopamine, baselines/atari.
@@ -75,7 +80,11 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
     games = [wanted.get(key) for key in zip(frame["env"], frame["agent"], frame["metric"])]
     frame = frame.assign(game=games)[pd.notna(pd.Series(games, dtype=object))]
     if frame.empty:
-        raise ValueError(f"results must have runs of {', '.join(config.games)}, but {folder} has none")
+        runs = ", ".join(f"{PUBLISHED[game].agent} on {game}" for game in config.games)
+        raise ValueError(
+            f"results must have runs of {runs} without a metric loss, in folders made by `mico collect`,"
+            f" but {folder} has none"
+        )
     columns = ["game", "agent", "arm", "seed", "step", "score", "episodes"]
     return frame[columns].astype({"seed": int, "step": int, "episodes": int}).reset_index(drop=True)
 
@@ -138,8 +147,9 @@ def _draw_arm(ax: Axes, own: pd.DataFrame, arm: str, colour: str) -> None:
         return
     for _, one in own.groupby("seed"):
         ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
-    mean = own.groupby("step")["score"].mean()
     count = own["seed"].nunique()
+    at = own.groupby("step")["score"]
+    mean = at.mean()[at.count() == count]  # it would jump where runs drop out
     ax.plot(mean.index, mean, color=colour, label=f"ours, {count} {'run' if count == 1 else 'runs'}, {arm}")
     whole = iterations(own).query("steps == @ITERATION")
     middles = (whole["iteration"] + 0.5) * ITERATION
@@ -149,7 +159,7 @@ def _draw_arm(ax: Axes, own: pd.DataFrame, arm: str, colour: str) -> None:
 def _draw_published(ax: Axes, published: Published, end: int) -> None:
     count = min(len(published.means), -(-end // ITERATION))
     starts = ITERATION * np.arange(count)
-    means, deviations = np.array(published.means[:count]), np.array(published.deviations[:count])
+    means, deviations = np.array(published.means[:count]), published.deviations[:count]
     ax.hlines(means, starts, starts + ITERATION, color="0.3", label=f"Dopamine, {PUBLISHED_RUNS} runs")
     for start, low, high in zip(starts, means - deviations, means + deviations):
         ax.fill_between([start, start + ITERATION], low, high, color="0.5", alpha=0.3, linewidth=0)

@@ -174,10 +174,17 @@ def test_all_games_of_the_paper_are_there():
         assert Atari(game).spec.num_actions in range(3, 19)
 
 
+def test_games_are_played_as_the_paper_says():
+    assert Atari("pong").settings() == {"sticky": 0.25, "frame_skip": 4, "actions": "minimal", "max_steps": 27_000}
+
+
+PACMEN = ("mspacman", "MsPacman", "ms_pacman")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"game": "mspacman"}, r"game 'mspacman' is not in the ALE: did you mean ms-pacman"),
+        *[({"game": name}, rf"game '{name}' is not in the ALE: did you mean ms-pacman") for name in PACMEN],
         ({"game": "pong", "sticky": 1.5}, r"sticky must .* but is 1.5"),
         ({"game": "pong", "frame_skip": 0}, r"frame_skip must .* but is 0"),
     ],
