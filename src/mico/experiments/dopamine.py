@@ -1,5 +1,6 @@
 """Atari against Dopamine: do our agents learn as the published runs did, in the first millions of frames?"""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -30,9 +31,9 @@ class Published(NamedTuple):
     spreads: tuple[float, ...]
 
     @property
-    def deviations(self) -> np.ndarray:
-        """As estimated from a sample, which ours are too: divided by one less than the number of runs."""
-        return np.array(self.spreads) * np.sqrt(PUBLISHED_RUNS / (PUBLISHED_RUNS - 1))
+    def deviations(self) -> tuple[float, ...]:
+        """As estimated from a sample, which ours are too: by division by one less than the number of runs."""
+        return tuple(spread * math.sqrt(PUBLISHED_RUNS / (PUBLISHED_RUNS - 1)) for spread in self.spreads)
 
 
 # Training returns of the JAX agents with the convolutional network of 2015, from google/dopamine, baselines/atari.
@@ -159,7 +160,7 @@ def _draw_arm(ax: Axes, own: pd.DataFrame, arm: str, colour: str) -> None:
 def _draw_published(ax: Axes, published: Published, end: int) -> None:
     count = min(len(published.means), -(-end // ITERATION))
     starts = ITERATION * np.arange(count)
-    means, deviations = np.array(published.means[:count]), published.deviations[:count]
+    means, deviations = np.array(published.means[:count]), np.array(published.deviations[:count])
     ax.hlines(means, starts, starts + ITERATION, color="0.3", label=f"Dopamine, {PUBLISHED_RUNS} runs")
     for start, low, high in zip(starts, means - deviations, means + deviations):
         ax.fill_between([start, start + ITERATION], low, high, color="0.5", alpha=0.3, linewidth=0)

@@ -1,7 +1,7 @@
 """IQN (Dabney et al., 2018b) and its head."""
 
 from abc import abstractmethod
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -9,10 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from mico.deep import td
-from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.agents.value import AbstractValueAgent, Transition
 from mico.deep.fields import check_least, check_range, fixed, number
+from mico.deep.fused import gated_product
 from mico.deep.layers import Dense, Precision, number_type
 from mico.deep.networks import Head, Network
+from mico.deep.types import Views
 
 
 class QuantileHead(eqx.Module):
@@ -29,10 +31,23 @@ class QuantileHead(eqx.Module):
         self.head = Head(size, num_actions, 1, network, key=second)
         self.cosines, self.precision = cosines, network.precision
 
-    def __call__(self, phi: Float[Array, " D"], tau: Float[Array, " N"]) -> Float[Array, "N A"]:
+    def __call__(self, phi: Float[Array, "*B D"], tau: Float[Array, " N"]) -> Float[Array, "*B N A"]:
+        """The quantiles of one state, or of a batch at the same fractions."""
         waves = jnp.cos(jnp.pi * jnp.arange(1, self.cosines + 1) * tau[:, None])
         phi, waves = (numbers.astype(number_type(self.precision)) for numbers in (phi, waves))
-        return self.head(phi * jax.nn.relu(self.embedding(waves)))[:, :, 0]
+        gates, hidden = jax.nn.relu(self.embedding(waves)), self.head.hidden
+        if phi.ndim != 2 or hidden is None:
+            return self.head(phi[..., None, :] * gates)[..., 0]
+        product = gated_product(phi, gates, hidden.weight.astype(phi.dtype))
+        return self.head.output(jax.nn.relu(product + hidden.bias.astype(phi.dtype)).astype(float))
+
+
+class Quantiles(NamedTuple):
+    """Online quantiles of x and the target's of x', of one transition or of a batch; and values of actions."""
+
+    now: Float[Array, "*B N A"]
+    later: Float[Array, "*B M A"]
+    values: Any
 
 
 class AbstractImplicitAgent(AbstractValueAgent):
@@ -56,26 +71,50 @@ class AbstractImplicitAgent(AbstractValueAgent):
         return QuantileHead(size, num_actions, network, self.num_cosines, key=key)
 
     def q_values(self, head, phi, key):
-        return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=0)
+        return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=-2)
 
     def sample_keys(self, key, size):
         return jax.random.split(key, size) if self.fractions == "each" else key
 
+    def losses(self, params, target, seen, batch, key):
+        if self.fractions == "each":
+            return super().losses(params, target, seen, batch, key)
+        states = Views(seen.online, seen.target, seen.target_next)
+        tau, found = self.quantiles(params.head, target.head, states, key)
+        transitions = Transition(batch.action, batch.reward, batch.discount)
+        return jax.vmap(self.regression, in_axes=(None, 0, 0))(tau, found, transitions), jnp.zeros(())
+
     def td_loss(self, head, target, phi, transition, key):
+        return self.regression(*self.quantiles(head, target, phi, key), transition)
+
+    def quantiles(
+        self, head: QuantileHead, target: QuantileHead, phi: Views, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " N"], Quantiles]:
+        """Fractions and what is predicted there, for one transition or for a batch."""
         of_online, of_target, of_policy = jax.random.split(key, 3)
         tau = jax.random.uniform(of_online, (self.num_quantiles,))
-        z_next = target(phi.target_next, jax.random.uniform(of_target, (self.num_target_quantiles,))).T
-        goal = self.target_quantiles(target, phi, transition, z_next, of_policy)
-        return td.quantile_huber(td.taken(head(phi.online, tau).T, transition.action), tau, goal, self.kappa)
+        later = target(phi.target_next, jax.random.uniform(of_target, (self.num_target_quantiles,)))
+        return tau, Quantiles(head(phi.online, tau), later, self.target_values(target, phi, of_policy))
+
+    def regression(self, tau: Float[Array, " N"], found: Quantiles, transition: Transition) -> Float[Array, ""]:
+        """The loss of one transition, its quantiles given."""
+        goal = self.target_quantiles(transition, found.later.T, found.values)
+        return td.quantile_huber(td.taken(found.now.T, transition.action), tau, goal, self.kappa)
 
     @abstractmethod
-    def target_quantiles(self, target, phi, transition, z_next, key) -> Float[Array, " N"]:
+    def target_values(self, target: QuantileHead, phi: Views, key: Key[Array, ""]) -> Any:
+        """The values of actions that targets depend on."""
+
+    @abstractmethod
+    def target_quantiles(self, transition: Transition, z_next: Float[Array, "A M"], values: Any) -> Float[Array, " M"]:
         """What the quantiles of the action taken are to become."""
 
 
 class IQN(AbstractImplicitAgent):
     """IQN (Dabney et al., 2018b): quantile regression at sampled fractions."""
 
-    def target_quantiles(self, target, phi, transition, z_next, key):
-        q_next = self.q_values(target, phi.target_next, key)
-        return td.quantile_target(transition.reward, transition.discount, z_next, q_next)
+    def target_values(self, target, phi, key):
+        return self.q_values(target, phi.target_next, key)
+
+    def target_quantiles(self, transition, z_next, values):
+        return td.quantile_target(transition.reward, transition.discount, z_next, values)

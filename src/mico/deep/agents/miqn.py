@@ -17,14 +17,18 @@ class MIQN(AbstractImplicitAgent):
     def __check_init__(self) -> None:
         check_range(self, temperature=(1e-6, float("inf")), munchausen=(0.0, 1.0), clip=(float("-inf"), 0.0))
 
-    def target_quantiles(self, target, phi, transition, z_next, key):
+    def target_values(self, target, phi, key):
         now, then = jax.random.split(key)
+        return self.q_values(target, phi.target_next, then), self.q_values(target, phi.target, now)
+
+    def target_quantiles(self, transition, z_next, values):
+        q_next, q = values
         return td.munchausen_target(
             transition.reward,
             transition.discount,
             z_next,
-            self.q_values(target, phi.target_next, then),
-            self.q_values(target, phi.target, now),
+            q_next,
+            q,
             transition.action,
             self.temperature,
             self.munchausen,
