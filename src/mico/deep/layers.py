@@ -140,8 +140,8 @@ class LibraryConv(eqx.Module):
         return _convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
 
 
-class BlockedConv(eqx.Module):
-    """The same once more, squares of 2×2 outputs being channels of one, and what they see too.
+class DeepConv(eqx.Module):
+    """The same once more, squares of one stride being channels, and zeros more of these, up to a multiple of eight.
 
     GPUs are slow where channels are as few as those of pictures.
     """
@@ -149,25 +149,19 @@ class BlockedConv(eqx.Module):
     layer: Conv
 
     def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
-        layer, step = self.layer, 2 * self.layer.stride  # pixels from one square of outputs to the next
-        seen = -(-(layer.stride + layer.kernel) // step)  # squares of so many pixels that one of outputs sees
-        outputs = layer.outputs(x.shape)
-        wanted = [step * ((count + 1) // 2 - 1 + seen) for count in outputs]
+        layer, stride = self.layer, self.layer.stride
+        seen = -(-layer.kernel // stride)  # squares that an output sees, in either direction
+        wanted = [stride * (count - 1 + seen) for count in layer.outputs(x.shape)]
         around = [(low, want - low - size) for (low, _), want, size in zip(layer.around(x.shape), wanted, x.shape)]
-        x = numbers(_squares(_padded(x, around), step), precision)
-        found = _convolved(x, self._kernels(seen, step).astype(x.dtype), 1, [(0, 0), (0, 0)])
-        rows, columns, _ = found.shape
-        apart = found.reshape(rows, columns, 2, 2, -1).transpose(0, 2, 1, 3, 4)
-        whole = apart.reshape(2 * rows, 2 * columns, -1)[: outputs[0], : outputs[1]]
-        return whole + layer.bias.astype(x.dtype)
-
-    def _kernels(self, seen: int, step: int) -> Float[Array, "K K P Q"]:
-        """Those of four outputs beside each other, each at its place among all the pixels that they see."""
-        layer, own, size = self.layer, self.layer.kernels(), seen * step
-        edges = [(start, size - start - layer.kernel) for start in (0, layer.stride)]
-        placed = [jnp.pad(own, (low, left, (0, 0), (0, 0))) for low in edges for left in edges]
-        deep = [_squares(one.reshape(size, size, -1), step).reshape(seen, seen, -1, own.shape[-1]) for one in placed]
-        return jnp.concatenate(deep, axis=-1)
+        deep = _squares(_padded(x, around), stride)
+        more = (0, -deep.shape[-1] % 8)
+        x = numbers(jnp.pad(deep, ((0, 0), (0, 0), more)), precision)
+        own, size = layer.kernels(), seen * stride
+        after = (0, size - layer.kernel)
+        placed = jnp.pad(own, (after, after, (0, 0), (0, 0))).reshape(size, size, -1)
+        weight = _squares(placed, stride).reshape(seen, seen, -1, own.shape[-1])
+        weight = jnp.pad(weight, ((0, 0), (0, 0), more, (0, 0))).astype(x.dtype)
+        return _convolved(x, weight, 1, [(0, 0), (0, 0)]) + layer.bias.astype(x.dtype)
 
 
 _FEW = 16  # channels
@@ -183,7 +177,7 @@ def by_library(tree: Any) -> Any:
         if not is_conv(layer):
             return layer
         few = layer.kernels().shape[2] < _FEW and jax.default_backend() != "cpu"
-        return BlockedConv(layer) if few else LibraryConv(layer)
+        return DeepConv(layer) if few else LibraryConv(layer)
 
     return jax.tree.map(replaced, tree, is_leaf=is_conv)
 
