@@ -49,7 +49,7 @@ def test_atari_beside_the_emulator():
     few = "--runs 2 --parts 1 2 --metric none --precision float32 --capacity 1000 --length 4 --repeats 1"
     rows = ran("atari.py", few).splitlines()[2:]
     names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
-    assert names == ["emulator alone", "dqn, none, 1 part", "dqn, none, 2 parts"]
+    assert names == [f"{who}, {parts}" for who in ("emulator", "dqn, none") for parts in ("1 part", "2 parts")]
     assert_rates(rows)
 
 

@@ -97,7 +97,7 @@ def whole(tmp_path_factory):
 def test_what_cannot_be_measured_leaves_the_folder_free(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     out = ["--out", tmp_path / "out"]
-    assert "results must have runs of pong" in stopped(
+    assert "results must have runs of qr-dqn on pong" in stopped(
         capsys, "dopamine", "--quick", "--results", tmp_path / "empty", *out
     )
     main(["experiment", "dopamine", "--quick", *map(str, out)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import pandas as pd
@@ -119,6 +120,7 @@ def key_of(cell: Cell) -> tuple[Any, ...]:
     return (cell.agent, cell.metric, cell.env, cell.seed, *weights)
 
 
+@cache
 def paper_weights(agent: str) -> Weights:
     """As the paper has them for an agent."""
     return Weights(PRESETS["minatar"][agent].alpha, MICo().beta)
