@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.envs import MinAtar, breakout
+from mico.deep.envs import MinAtar
 from mico.deep.envs.minatar import State
 from mico.deep.types import Spec
 from rollouts import rollout, rollouts
@@ -106,8 +106,7 @@ def test_limits_may_be_set_or_left_out():
 
 
 def at(state, time):
-    change = state.game._replace if isinstance(state.game, breakout.Game) else state.game.replace
-    return State(change(time=jnp.int32(time)), state.last_action)
+    return State(state.game._replace(time=jnp.int32(time)), state.last_action)
 
 
 def test_a_terminal_at_the_limit_is_a_terminal():
@@ -130,7 +129,7 @@ def spawned(occupied):
     row = jnp.arange(8, dtype=jnp.int32)
     there = jnp.stack([jnp.full(8, 3), row + 1, jnp.ones(8), jnp.zeros(8), jnp.ones(8)], axis=1).astype(jnp.int32)
     entities = jnp.where(jnp.asarray(occupied)[:, None], there, 0)
-    state = state._replace(game=state.game.replace(spawn_timer=jnp.int32(0), entities=entities))
+    state = state._replace(game=state.game._replace(spawn_timer=jnp.int32(0), entities=entities))
     outcome = steps(env, state, jnp.int32(NOOP), keys)
     return np.asarray(entities), np.asarray(outcome.state.game.entities)
 
@@ -155,8 +154,9 @@ def test_asterix_spawns_in_a_random_free_row_from_a_random_side():
         assert np.all(abs(share - chance) < 5 * np.sqrt(chance * (1 - chance) / NUMBER))
 
 
-def test_plays_the_same_under_x64():
-    env, key = MinAtar("breakout"), jax.random.key(0)
+@pytest.mark.parametrize("game", ["asterix", "breakout", "freeway"])
+def test_plays_the_same_under_x64(game):
+    env, key = MinAtar(game), jax.random.key(0)
     narrow = jax.tree.map(np.asarray, rollout(env, key, 50))
     with jax.enable_x64(True):
         wide = jax.tree.map(np.asarray, rollout(env, key, 50))

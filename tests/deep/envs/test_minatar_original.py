@@ -121,7 +121,7 @@ def test_freeway_ends_after_as_many_steps_as_the_original():
     state, _ = env.reset(jax.random.key(0))
     step = jax.jit(env.step)
     for time, ends in ((steps - 2, False), (steps - 1, True)):
-        near_the_end = state._replace(game=state.game.replace(time=jnp.int32(time)))
+        near_the_end = state._replace(game=state.game._replace(time=jnp.int32(time)))
         outcome = step(near_the_end, jnp.int32(0), jax.random.key(0))
         assert (bool(outcome.terminal), bool(outcome.timeout)) == (ends, False)
 

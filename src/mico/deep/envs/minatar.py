@@ -1,4 +1,4 @@
-"""MinAtar (Young and Tian, 2019): five Atari games as 10×10 binary planes, from gymnax, with sticky actions of ours."""
+"""MinAtar (Young and Tian, 2019): five Atari games as 10×10 binary planes, two from gymnax, with sticky actions."""
 
 from typing import Any, Literal, NamedTuple, final
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from mico.deep.envs import breakout
+from mico.deep.envs import asterix, breakout, freeway
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.envs.names import near
 from mico.deep.fields import check_choices, check_least, check_range, fixed, number
@@ -22,6 +22,7 @@ _CLASSES = {
     "seaquest": "MinSeaquest",
     "space-invaders": "MinSpaceInvaders",
 }
+_OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway}  # from gymnax: the others
 _ACTIONS = ("noop", "left", "up", "right", "down", "fire")
 _FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
 
@@ -75,7 +76,7 @@ class MinAtar(AbstractEnv):
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "10 10 C"]]:
         with jax.enable_x64(False):
-            frame, game = _breakout_reset(key) if self.game == "breakout" else _reset(self._rules(), key)
+            frame, game = _reset(self._rules(), _OURS.get(self.game), key)
             # MinAtar keeps the last action across episodes; here an episode owes nothing to the one before it.
             return State(game, jnp.zeros((), jnp.int32)), frame
 
@@ -83,7 +84,7 @@ class MinAtar(AbstractEnv):
         sticky_key, game_key, reset_key = jax.random.split(key, 3)
         repeats = jax.random.uniform(sticky_key, dtype=jnp.float32) < self.sticky
         action = jnp.where(repeats, state.last_action, action.astype(jnp.int32))
-        advance = {"asterix": _asterix_step, "breakout": _breakout_step}.get(self.game, _step)
+        advance = {"asterix": _asterix_step, "breakout": _breakout_step, "freeway": _freeway_step}.get(self.game, _step)
         with jax.enable_x64(False):
             next_frame, game, reward, terminal = advance(self._rules(), game_key, state.game, action)
         terminal, timeout = self._ends(terminal, game.time)
@@ -106,7 +107,10 @@ class MinAtar(AbstractEnv):
             return getattr(minatar, _CLASSES[self.game])(use_minimal_action_set=self.actions == "minimal")
 
 
-def _reset(rules: Any, key: Key[Array, ""]) -> tuple[Bool[Array, "10 10 C"], PyTree]:
+def _reset(rules: Any, ours: Any, key: Key[Array, ""]) -> tuple[Bool[Array, "10 10 C"], PyTree]:
+    if ours:
+        game = ours.reset(key)
+        return ours.frame(game), game
     frame, game = rules.reset_env(key, rules.default_params)
     return frame.astype(bool), _settled(game)
 
@@ -119,47 +123,37 @@ def _step(
     return frame.astype(bool), _settled(game), reward, terminal
 
 
-def _breakout_reset(key: Key[Array, ""]) -> tuple[Bool[Array, "10 10 C"], PyTree]:
-    game = breakout.reset(key)
-    return breakout.frame(game), game
-
-
 def _breakout_step(
     rules: Any, key: Key[Array, ""], game: breakout.Game, action: Int[Array, ""]
 ) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
     """The same for Breakout, of which gymnax's arrays cost a GPU twice as much as an agent's choice."""
     del key
     left, right = 1, 2 if rules.num_actions == 3 else 3
-    moved = (action == right).astype(jnp.int32) - (action == left).astype(jnp.int32)
-    game, reward, terminal = breakout.step(game, moved)
+    game, reward, terminal = breakout.step(game, _toward(action, right, left))
     return breakout.frame(game), game, reward, terminal
 
 
 def _asterix_step(
-    rules: Any, key: Key[Array, ""], game: PyTree, action: Int[Array, ""]
+    rules: Any, key: Key[Array, ""], game: asterix.Game, action: Int[Array, ""]
 ) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """The same for Asterix, whose spawning in gymnax erases an enemy or a treasure where it finds no free row."""
-    from gymnax.environments.minatar import asterix
-
-    game = asterix.step_agent(_spawned(key, game), rules.action_set[action])
-    game, reward, terminal = asterix.step_entities(game)
-    game = asterix.step_timers(game, rules.default_params).replace(time=game.time + 1, terminal=terminal)
-    return rules.get_obs(game).astype(bool), _settled(game), reward.astype(jnp.float32), terminal
+    """The same for Asterix, in which gymnax writes entity by entity, and erases one where it finds no free row."""
+    del rules
+    left, up, right, down = 1, 2, 3, 4  # in either set of actions
+    game, reward, terminal = asterix.step(game, _toward(action, right, left), _toward(action, down, up), key)
+    return asterix.frame(game), game, reward, terminal
 
 
-def _spawned(key: Key[Array, ""], game: PyTree) -> PyTree:
-    """Where it is time, an enemy or, one time in three, a treasure enters a random free row from a random side."""
-    chance = jax.random.uniform(key, (10,))
-    rightward, gold = chance[0] < 1 / 2, chance[1] < 1 / 3
-    free = game.entities[:, 4] == 0
-    row = jnp.argmax(jnp.where(free, chance[2:], -1.0))
-    due = game.spawn_timer == 0
-    entity = jnp.stack([jnp.where(rightward, 0, 9), row + 1, rightward, gold, 1])
-    enters = due & free & (jnp.arange(8) == row)
-    return game.replace(
-        entities=jnp.where(enters[:, None], entity, game.entities),
-        spawn_timer=jnp.where(due, game.spawn_speed, game.spawn_timer),
-    )
+def _freeway_step(
+    rules: Any, key: Key[Array, ""], game: freeway.Game, action: Int[Array, ""]
+) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
+    """The same for Freeway, in which gymnax writes car by car."""
+    up, down = (1, 2) if rules.num_actions == 3 else (2, 4)
+    game, reward = freeway.step(game, _toward(action, down, up), key)
+    return freeway.frame(game), game, reward, jnp.zeros((), bool)
+
+
+def _toward(action: Int[Array, ""], more: int, less: int) -> Int[Array, ""]:
+    return (action == more).astype(jnp.int32) - (action == less).astype(jnp.int32)
 
 
 def _settled(game: PyTree) -> PyTree:
