@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mico.deep.envs import MinAtar
+from seaquest_lists import lists
 
 pytest.importorskip("minatar", reason="the original games are not installed")
 
@@ -61,13 +62,10 @@ def set_asterix(game, state):
 
 
 def set_seaquest(game, state):
-    def rows(entities, count):
-        return [[*row[:2], bool(row[2]), *row[3:]] for row in entities[:count].tolist()]
-
-    game.e_fish, game.e_subs = rows(state.e_fish, state.e_fish_count), rows(state.e_subs, state.e_subs_count)
-    game.divers, game.diver_count = rows(state.divers, state.divers_count), int(state.diver_count)
-    game.f_bullets = rows(state.f_bullets, state.f_bullet_count)
-    game.e_bullets = rows(state.e_bullets, state.e_bullet_count)
+    game.diver_count = int(state.diver_count)
+    for name, rows, there in lists(state):
+        entries = [[*row[:2], bool(row[2]), *row[3:]] for row in rows[there].tolist()]
+        setattr(game, name, entries)
 
 
 SETTERS = {

@@ -1,4 +1,4 @@
-"""MinAtar (Young and Tian, 2019): five Atari games as 10×10 binary planes, two from gymnax, with sticky actions."""
+"""MinAtar (Young and Tian, 2019): five Atari games as 10×10 binary planes, one from gymnax, with sticky actions."""
 
 from typing import Any, Literal, NamedTuple, final
 
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from mico.deep.envs import asterix, breakout, freeway
+from mico.deep.envs import asterix, breakout, freeway, seaquest
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.envs.names import near
 from mico.deep.fields import check_choices, check_least, check_range, fixed, number
@@ -22,7 +22,7 @@ _CLASSES = {
     "seaquest": "MinSeaquest",
     "space-invaders": "MinSpaceInvaders",
 }
-_OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway}  # from gymnax: the others
+_OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway, "seaquest": seaquest}  # from gymnax: the other
 _ACTIONS = ("noop", "left", "up", "right", "down", "fire")
 _FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
 
@@ -84,7 +84,7 @@ class MinAtar(AbstractEnv):
         sticky_key, game_key, reset_key = jax.random.split(key, 3)
         repeats = jax.random.uniform(sticky_key, dtype=jnp.float32) < self.sticky
         action = jnp.where(repeats, state.last_action, action.astype(jnp.int32))
-        advance = {"asterix": _asterix_step, "breakout": _breakout_step, "freeway": _freeway_step}.get(self.game, _step)
+        advance = _STEPS.get(self.game, _step)
         with jax.enable_x64(False):
             next_frame, game, reward, terminal = advance(self._rules(), game_key, state.game, action)
         terminal, timeout = self._ends(terminal, game.time)
@@ -150,6 +150,20 @@ def _freeway_step(
     up, down = (1, 2) if rules.num_actions == 3 else (2, 4)
     game, reward = freeway.step(game, _toward(action, down, up), key)
     return freeway.frame(game), game, reward, jnp.zeros((), bool)
+
+
+def _seaquest_step(
+    rules: Any, key: Key[Array, ""], game: seaquest.Game, action: Int[Array, ""]
+) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
+    """The same for Seaquest, in which gymnax writes five lists of a hundred places again and again."""
+    del rules
+    left, up, right, down, fire = 1, 2, 3, 4, 5  # in either set of actions
+    moves = _toward(action, right, left), _toward(action, down, up)
+    game, reward, terminal = seaquest.step(game, *moves, action == fire, key)
+    return seaquest.frame(game), game, reward, terminal
+
+
+_STEPS = {"asterix": _asterix_step, "breakout": _breakout_step, "freeway": _freeway_step, "seaquest": _seaquest_step}
 
 
 def _toward(action: Int[Array, ""], more: int, less: int) -> Int[Array, ""]:
