@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.layers import Conv, DeepConv, Dense, Perceptron, Projection, by_library
+from mico.deep.layers import Conv, Dense, Perceptron, Projection, by_library
 from mico.deep.networks import ENCODERS, Head, Network, Sizes
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -76,13 +76,10 @@ def check_convolution(layer, dtype):
     def by_jax(weight, bias, x):
         return by_library(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
 
-    def with_deep_pixels(weight, bias, x):
-        return DeepConv(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
-
     def theirs(weight, bias, x):
         return convolved(x, weight, bias, conv)
 
-    ways = theirs, ours, by_jax, with_deep_pixels
+    ways = theirs, ours, by_jax
     (expected_gradients, expected), *others = jax.jit(
         lambda *args: [jax.grad(partial(mixed, way), wanted, has_aux=True)(*args) for way in ways]
     )(weight, bias, x)

@@ -110,9 +110,9 @@ class Conv(eqx.Module):
 
     def _patches(self, x: Shaped[Array, "H W C"]) -> Shaped[Array, "I J P"]:
         rows, columns = self.outputs(x.shape)
-        x = _padded(x, self.around(x.shape))
+        x = padded(x, self.around(x.shape))
         block, step = self._block, self.stride // self._block
-        deep, shifts = _squares(x, block), range(self.kernel // block)
+        deep, shifts = squares(x, block), range(self.kernel // block)
         across = jnp.concatenate([deep[:, shift : shift + step * columns : step] for shift in shifts], axis=-1)
         return jnp.concatenate([across[shift : shift + step * rows : step] for shift in shifts], axis=-1)
 
@@ -140,33 +140,6 @@ class LibraryConv(eqx.Module):
         return _convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
 
 
-class DeepConv(eqx.Module):
-    """The same once more, squares of one stride being channels, and zeros more of these, up to a multiple of eight.
-
-    GPUs are slow where channels are as few as those of pictures.
-    """
-
-    layer: Conv
-
-    def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
-        layer, stride = self.layer, self.layer.stride
-        seen = -(-layer.kernel // stride)  # squares that an output sees, in either direction
-        wanted = [stride * (count - 1 + seen) for count in layer.outputs(x.shape)]
-        around = [(low, want - low - size) for (low, _), want, size in zip(layer.around(x.shape), wanted, x.shape)]
-        deep = _squares(_padded(x, around), stride)
-        more = (0, -deep.shape[-1] % 8)
-        x = numbers(jnp.pad(deep, ((0, 0), (0, 0), more)), precision)
-        own, size = layer.kernels(), seen * stride
-        after = (0, size - layer.kernel)
-        placed = jnp.pad(own, (after, after, (0, 0), (0, 0))).reshape(size, size, -1)
-        weight = _squares(placed, stride).reshape(seen, seen, -1, own.shape[-1])
-        weight = jnp.pad(weight, ((0, 0), (0, 0), more, (0, 0))).astype(x.dtype)
-        return _convolved(x, weight, 1, [(0, 0), (0, 0)]) + layer.bias.astype(x.dtype)
-
-
-_FEW = 16  # channels
-
-
 def by_library(tree: Any) -> Any:
     """The same layers, their convolutions done by JAX's own."""
 
@@ -174,10 +147,7 @@ def by_library(tree: Any) -> Any:
         return isinstance(layer, Conv)
 
     def replaced(layer: Any) -> Any:
-        if not is_conv(layer):
-            return layer
-        few = layer.kernels().shape[2] < _FEW and jax.default_backend() != "cpu"
-        return DeepConv(layer) if few else LibraryConv(layer)
+        return LibraryConv(layer) if is_conv(layer) else layer
 
     return jax.tree.map(replaced, tree, is_leaf=is_conv)
 
@@ -227,12 +197,24 @@ def _convolved(
     return jax.lax.conv_general_dilated(x[None], weight, (stride, stride), around, dimension_numbers=axes)[0]
 
 
-def _padded(x: Shaped[Array, "H W C"], around: list[tuple[int, int]]) -> Shaped[Array, "I J C"]:
+@jax.custom_jvp
+def rectified(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """A ReLU whose gradient asks for what came out: what went in need not be kept."""
+    return jnp.maximum(x, 0)
+
+
+@rectified.defjvp
+def _(x: tuple[Array], tangent: tuple[Array]) -> tuple[Array, Array]:
+    found = rectified(*x)  # XLA would make its own of "> 0", and keep what went in
+    return found, jnp.where(found != 0, tangent[0], 0)
+
+
+def padded(x: Shaped[Array, "H W C"], around: list[tuple[int, int]]) -> Shaped[Array, "I J C"]:
     """With zeros before and after its rows and columns; fewer than 0 take pixels away."""
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [(*edge, 0) for edge in (*around, (0, 0))])
 
 
-def _squares(x: Shaped[Array, "H W C"], size: int) -> Shaped[Array, "I J P"]:
+def squares(x: Shaped[Array, "H W C"], size: int) -> Shaped[Array, "I J P"]:
     """Squares of so many pixels in either direction as channels of one."""
     rows, columns = (length // size for length in x.shape[:2])
     apart = x.reshape(rows, size, columns, size, -1).transpose(0, 2, 1, 3, 4)

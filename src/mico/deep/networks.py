@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
 from mico.deep.fields import check_choices, check_least, fixed
-from mico.deep.layers import Conv, Dense, Initialiser, Precision, Projection, Squash, number_type, numbers
+from mico.deep.layers import Conv, Dense, Initialiser, Precision, Projection, Squash, number_type, numbers, rectified
 
 
 class Encoder(eqx.Module):
@@ -34,7 +34,7 @@ class Encoder(eqx.Module):
         x = observation
         for layer in self.layers:
             x = layer(numbers(x.reshape(-1), precision)) if isinstance(layer, Dense) else layer(x, precision)
-            x = jax.nn.relu(x) if self.rectified == "yes" else x
+            x = rectified(x) if self.rectified == "yes" else x
         return x.reshape(-1)
 
 

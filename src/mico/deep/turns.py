@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from mico.deep import blocks
 from mico.deep.layers import by_library
 from mico.deep.settings import Run
 from mico.deep.types import Params
@@ -25,5 +27,10 @@ def in_turn(run: Run) -> bool:
 
 
 def quickest(run: Run, params: Params) -> Params:
-    """The same networks: where one is at work alone, with JAX's own convolutions."""
-    return by_library(params) if in_turn(run) else params
+    """The same networks: where one is at work alone, with JAX's own convolutions; on a GPU over blocks, if they pay."""
+    if not in_turn(run):
+        return params
+    layers, shape = params.encoder.layers, run.env.spec.shape
+    in_blocks = jax.default_backend() != "cpu" and params.encoder.rectified == "yes" and blocks.pay(layers, shape)
+    quick = (blocks.Blocks(layers),) if in_blocks else by_library(layers)
+    return params._replace(encoder=eqx.tree_at(lambda encoder: encoder.layers, params.encoder, quick))
