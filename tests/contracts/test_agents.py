@@ -159,13 +159,6 @@ def test_values_are_one_number_an_action(name, hidden):
     assert np.abs(q - agent.q_values(head, -phi, KEY)).max() > 1e-3
 
 
-@every_value_agent
-def test_a_key_for_each_sample(name):
-    agent = small_agent(name)
-    keys = jax.random.key_data(agent.sample_keys(KEY, 5))
-    assert len({tuple(key.tolist()) for key in keys}) == 5
-
-
 @pytest.mark.parametrize(("name", "field", "values"), CHOICES)
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_choice_is_refused(name, field, values):

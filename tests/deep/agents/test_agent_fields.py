@@ -148,10 +148,16 @@ def values(name, field, one, other):
     assert np.abs(found[0] - found[1]).max() > 1e-4
 
 
-def keys(name, field, one, other):
-    agents = [small_agent(name, **{field: value}) for value in (one, other)]
-    data = [np.asarray(jax.random.key_data(agent.sample_keys(KEY, 6))) for agent in agents]
-    assert [len(np.unique(np.atleast_2d(each), axis=0)) for each in data] == [6, 1]
+def same_samples(name, field, one, other):
+    """Their losses differ if fractions are drawn for each, and only then."""
+    for value, kinds in ((one, 4), (other, 1)):
+        run = small_run(small_agent(name, **{field: value}), seed=0)
+        params, target = two_networks(run)
+        batch = small_batch(run.env.spec)
+        batch = jax.tree.map(lambda leaf: jnp.stack([leaf[0]] * 4) if leaf.ndim else leaf, batch)
+        seen = updates.views(run, params, target, batch)
+        losses, _ = run.agent.losses(params, target, seen, batch, KEY)
+        assert len(np.unique(np.asarray(losses).round(5))) == kinds
 
 
 CHECKS = {
@@ -170,7 +176,7 @@ CHECKS = {
     "num_target_quantiles": (changes_the_loss, 3, 8),
     "num_policy_quantiles": (values, 5, 9),
     "num_cosines": (head_shape, 4, 6),
-    "fractions": (keys, "each", "shared"),
+    "fractions": (same_samples, "each", "shared"),
     "temperature": (changes_the_loss, 0.03, 0.5),
     "munchausen": (changes_the_loss, 0.9, 0.2),
     "clip": (changes_the_loss, -1.0, -0.01),

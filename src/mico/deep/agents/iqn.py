@@ -73,9 +73,6 @@ class AbstractImplicitAgent(AbstractValueAgent):
     def q_values(self, head, phi, key):
         return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=-2)
 
-    def sample_keys(self, key, size):
-        return jax.random.split(key, size) if self.fractions == "each" else key
-
     def losses(self, params, target, seen, batch, key):
         if self.fractions == "each":
             return super().losses(params, target, seen, batch, key)

@@ -40,10 +40,6 @@ class AbstractValueAgent(AbstractAgent):
     ) -> Float[Array, ""]:
         """The loss of one transition."""
 
-    def sample_keys(self, key: Key[Array, ""], size: int) -> Key[Array, " B"] | Key[Array, ""]:
-        """One key for the TD loss of each sample, or a single one for all: what depends on it alone is done once."""
-        return jax.random.split(key, size)
-
     def init(self, sizes, spec, network, *, key):
         return self.make_head(sizes.phi, spec.num_actions, network, key=key)
 
@@ -56,8 +52,8 @@ class AbstractValueAgent(AbstractAgent):
     def losses(self, params, target, seen, batch, key):
         states = Views(seen.online, seen.target, seen.target_next)
         transitions = Transition(batch.action, batch.reward, batch.discount)
-        keys = self.sample_keys(key, batch.reward.size)
-        each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0 if keys.ndim else None))
+        each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0))
+        keys = jax.random.split(key, batch.reward.size)
         return each(params.head, target.head, states, transitions, keys), jnp.zeros(())
 
     def outlook(self, params, observation, key):
