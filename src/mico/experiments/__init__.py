@@ -8,5 +8,6 @@ EXPERIMENTS: dict[str, str] = {
     "online-convergence": "mico.experiments.online_convergence",
     "fidelity": "mico.experiments.fidelity",
     "dopamine": "mico.experiments.dopamine",
+    "control": "mico.experiments.control",
     "minatar": "mico.experiments.minatar",
 }

@@ -74,9 +74,7 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
     """
     del evaluate
     folder = Path(config.results) if config.results else PACKAGED
-    arms = sorted(path for path in folder.glob("*") if path.is_dir())
-    rows = [condensed.read(arm).rows.assign(arm=arm.name) for arm in arms]
-    frame = pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=["env", "agent", "metric"])
+    frame = condensed.read_arms(folder)
     wanted = {(f"atari/{game}", PUBLISHED[game].agent, "none"): game for game in config.games}
     games = [wanted.get(key) for key in zip(frame["env"], frame["agent"], frame["metric"])]
     frame = frame.assign(game=games)[pd.notna(pd.Series(games, dtype=object))]

@@ -102,6 +102,13 @@ def read(folder: Path) -> Condensed:
     return found
 
 
+def read_arms(folder: Path) -> pd.DataFrame:
+    """The rows of every folder in a folder, whose name is the `arm`."""
+    arms = sorted(path for path in folder.glob("*") if path.is_dir())
+    rows = [read(arm).rows.assign(arm=arm.name) for arm in arms]
+    return pd.concat(rows or [NOTHING.rows.assign(arm="")], ignore_index=True)
+
+
 def of_length(condensed: Condensed, steps: int) -> Condensed:
     """The fleets whose runs are to have so many steps."""
     records = [record for record in condensed.records if record["steps"] == steps]

@@ -1,0 +1,144 @@
+"""Continuous control: SAC without and with MICo, and three of DBC, beside what the paper's curves show."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import StrMethodFormatter
+
+from mico.experiments.cells import Evaluation, in_turn
+from mico.results import condensed, plots
+
+PACKAGED = Path(__file__).parent / "data" / "control"
+REREADS = True  # results are read anew at every call
+ALGORITHMS = {"none": "SAC", "mico": "SAC + MICo", "dbc": "DBC", "dbc-det": "DBC-Det", "dbc-mico": "DBC + MICo"}
+
+# From pixels after 100,000 steps, read off the paper's figure by eye: five runs of each, and DBC far below in most.
+PAPER = {
+    "cartpole-balance": {"none": 960, "mico": 960},
+    "cartpole-balance_sparse": {"none": 980, "mico": 980},
+    "cartpole-swingup": {"none": 600, "mico": 710},
+    "cheetah-run": {"none": 170, "mico": 170},
+    "finger-spin": {"none": 180, "mico": 180},
+    "hopper-hop": {"none": 12, "mico": 12},
+    "hopper-stand": {"none": 50, "mico": 90},
+    "pendulum-swingup": {"none": 200, "mico": 400},
+    "point_mass-easy": {"none": 230, "mico": 660},
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Which tasks, and where the runs are."""
+
+    tasks: Annotated[tuple[str, ...], tyro.conf.arg(help="such as cartpole-swingup; without any, all there are")] = ()
+    results: Annotated[
+        str,
+        tyro.conf.arg(
+            help="folder with one of `mico collect` for each arm, such as `pixels`; without it, the package's runs"
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if len(set(self.tasks)) < len(self.tasks):
+            raise ValueError(f"tasks must all be different, but are {self.tasks}")
+        if self.results and not Path(self.results).is_dir():
+            raise ValueError(f"results must be a folder, but is {self.results!r}")
+
+
+QUICK = Config()
+
+
+def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
+    """Does MICo help in continuous control, and does DBC? SAC, SAC + MICo, DBC, DBC-Det and DBC + MICo.
+
+    Nothing is trained: runs are read. A line for each run and point of its curve: `score` is the mean return of the
+    `episodes` since the point before, `arm` the folder that it is from: what the agents see, `states` or `pixels`.
+    """
+    del evaluate
+    folder = Path(config.results) if config.results else PACKAGED
+    frame = condensed.read_arms(folder)
+    frame = frame[frame["metric"].isin(ALGORITHMS) & frame["env"].str.startswith("control/", na=False)]
+    frame = frame.assign(task=frame["env"].str.removeprefix("control/"))
+    lacking = sorted(set(config.tasks) - set(frame["task"]))
+    if lacking or frame.empty:
+        wanted = f"runs of {', '.join(lacking)}" if lacking else "runs on the control suite"
+        raise ValueError(f"results must have {wanted}, in files made by `mico collect`, but {folder} has none")
+    if config.tasks:
+        frame = frame[frame["task"].isin(config.tasks)]
+    columns = ["task", "arm", "metric", "seed", "step", "score", "episodes"]
+    return frame[columns].astype({"seed": int, "step": int, "episodes": int}).reset_index(drop=True)
+
+
+def table(frame: pd.DataFrame) -> pd.DataFrame:
+    """A line for each task, arm and algorithm: returns over all steps and over their last tenth, mean ± deviation.
+
+    `paper` is what its figure shows at the end, from pixels. Runs that were cut short are left out.
+    """
+    lines = []
+    for (task, arm), own in frame.groupby(["task", "arm"]):
+        end = own["step"].max()
+        whole = own[own.groupby(["metric", "seed"])["step"].transform("max") == end]
+        late = whole[whole["step"] > 0.9 * end]
+        for metric, label in ALGORITHMS.items():
+            over, last = (_of_runs(rows[rows["metric"] == metric]) for rows in (whole, late))
+            if over.empty:
+                continue
+            line = {"task": task, "arm": arm, "algorithm": label, "runs": len(over), "steps": end}
+            line |= {"all": _text(over), "last tenth": _text(last)}
+            lines.append(line | {"paper": _published(task, arm).get(metric, np.nan)})
+    return pd.DataFrame(lines)
+
+
+def plot(frame: pd.DataFrame) -> Figure:
+    """Returns of each run (thin) and of the mean over runs; dotted, where the paper's curves end."""
+    panels = frame.dropna(subset="score").groupby(["task", "arm"])
+    colour_of = plots.colours(list(ALGORITHMS))
+    figure = Figure(figsize=(5.6 * len(panels), 4.0), layout="constrained")
+    for ax, ((task, arm), own) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels):
+        published = _published(task, arm)
+        for metric, label in ALGORITHMS.items():
+            _draw(ax, own[own["metric"] == metric], label, colour_of[metric])
+            if metric in published:
+                ax.axhline(published[metric], color=colour_of[metric], linestyle=":", linewidth=1)
+        ax.set_title(f"{task}, {arm}")
+        ax.set_xlabel("steps")
+        ax.set_ylabel("return")
+        ax.set_xlim(0, own["step"].max())
+        ax.set_ylim(0, 1000)
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(frameon=False, loc="upper left")
+    return figure
+
+
+def _published(task: str, arm: str) -> dict[str, int]:
+    return PAPER.get(task, {}) if arm == "pixels" else {}
+
+
+def _draw(ax: Axes, own: pd.DataFrame, label: str, colour: str) -> None:
+    if own.empty:
+        return
+    runs = own.groupby("seed")
+    if len(runs) > 1:
+        for _, one in runs:
+            ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
+    at = own.groupby("step")["score"]
+    mean = at.mean()[at.count() == len(runs)]  # it would jump where runs drop out
+    ax.plot(mean.index, mean, color=colour, label=f"{label}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+
+
+def _of_runs(rows: pd.DataFrame) -> pd.Series:
+    """The mean return of the episodes of each run."""
+    known = rows.dropna(subset="score")
+    sums = known.assign(total=known["score"] * known["episodes"]).groupby("seed")[["total", "episodes"]].sum()
+    return sums["total"] / sums["episodes"]
+
+
+def _text(scores: pd.Series) -> str:
+    return f"{scores.mean():.0f}" + (f" ± {scores.std():.0f}" if len(scores) > 1 else "")

@@ -1,0 +1,75 @@
+"""Continuous control, of made-up runs: means by hand, what is drawn, what is refused."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from mico.experiments.control import Config, plot, run, table
+from mico.results.condensed import COLUMNS, Condensed, write
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Ten points of a curve: without MICo 10, 20, … 100, with it twice that, and a run that was cut short."""
+
+    def lines(metric, seed, scores, env="control/cartpole-swingup"):
+        about = {"agent": "sac", "metric": metric, "env": env, "seed": seed}
+        return [about | {"step": 10 * (at + 1), "score": score, "episodes": at + 1} for at, score in enumerate(scores)]
+
+    rising = [10 * (at + 1) for at in range(10)]
+    made = lines("none", 0, rising) + lines("mico", 0, [2 * score for score in rising])
+    made += lines("mico", 1, [200 + 2 * score for score in rising]) + lines("mico", 2, [1000.0] * 9)
+    made += lines("none", 0, [5.0] * 10, "control/humanoid-run") + lines("ksme", 0, [7.0] * 10)
+    for arm, rows in {"pixels": made, "states": lines("none", 0, [8.0] * 10)}.items():
+        write(Condensed(pd.DataFrame(rows, columns=list(COLUMNS)), []), tmp_path / arm)
+    return str(tmp_path)
+
+
+def test_the_table_by_hand(results):
+    found = table(run(Config(results=results))).set_index(["task", "arm", "algorithm"])
+    assert list(found.index) == [
+        ("cartpole-swingup", "pixels", "SAC"),
+        ("cartpole-swingup", "pixels", "SAC + MICo"),
+        ("cartpole-swingup", "states", "SAC"),
+        ("humanoid-run", "pixels", "SAC"),
+    ]
+    alone, both, states, other = (found.loc[index] for index in found.index)
+    # Over episodes: Σ 10 k·k / Σ k = 10·385/55 = 70, with MICo 140 and 340, whose deviation is 200/√2.
+    assert alone[["runs", "steps", "all", "last tenth", "paper"]].tolist() == [1, 100, "70", "100", 600]
+    assert both[["runs", "all", "last tenth", "paper"]].tolist() == [2, "240 ± 141", "300 ± 141", 710]
+    assert states["all"] == "8"
+    assert other["all"] == "5"
+    assert math.isnan(states["paper"]), "the paper's are from pixels"
+    assert math.isnan(other["paper"])
+
+
+def test_all_is_drawn(results):
+    swingup, states, humanoid = plot(run(Config(results=results))).axes
+    assert swingup.get_legend_handles_labels()[1] == ["SAC, 1 run", "SAC + MICo, 3 runs"]
+    curves = {line.get_label(): line.get_xydata().tolist() for line in swingup.lines}
+    assert curves["SAC, 1 run"] == [[10.0 * k, 10.0 * k] for k in range(1, 11)]
+    # Its mean ends where the run that was cut short does.
+    mean = [[10.0 * k, pytest.approx((20 * k + 200 + 20 * k + 1000) / 3)] for k in range(1, 10)]
+    assert curves["SAC + MICo, 3 runs"] == mean
+    dotted = sorted(line.get_ydata()[0] for line in swingup.lines if line.get_linestyle() == ":")
+    assert dotted == [600, 710]
+    for ax, title in ((states, "cartpole-swingup, states"), (humanoid, "humanoid-run, pixels")):
+        assert ax.get_title() == title
+        assert not [line for line in ax.lines if line.get_linestyle() == ":"]
+
+
+def test_tasks_are_chosen(results):
+    assert set(run(Config(tasks=("humanoid-run",), results=results))["task"]) == {"humanoid-run"}
+
+
+def test_what_is_refused(tmp_path, results):
+    with pytest.raises(ValueError, match=r"tasks must all be different, but are \('a', 'a'\)"):
+        Config(tasks=("a", "a"))
+    with pytest.raises(ValueError, match=r"results must be a folder, but is '.*nowhere'"):
+        Config(results=str(tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match=r"results must have runs of finger-spin, .* but .* has none"):
+        run(Config(tasks=("finger-spin", "humanoid-run"), results=results))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"results must have runs on the control suite, .* has none"):
+        run(Config(results=str(tmp_path / "empty")))
