@@ -54,9 +54,9 @@ def test_what_was_never_timed_has_no_estimate_and_what_is_derived_says_so():
     assert estimate(fleet(1, env=["atari/pong"]), "cpu") is None
     dqn, rainbow = (estimate(fleet(8, env=["atari/pong"], agent=[agent]), "gpu") for agent in ("dqn", "rainbow"))
     assert (dqn.measured, rainbow.measured) == (True, False)
-    assert dqn.seconds == rainbow.seconds == pytest.approx(8_000_000 / 3_870)
-    control = estimate(fleet(5, env=["control/cheetah-run"], agent=["sac"]), "gpu")
-    assert (control.measured, control.seconds) == (False, pytest.approx(5_000_000 / 170))
+    assert dqn.seconds == rainbow.seconds == pytest.approx(8_000_000 / 4_007)
+    control = estimate(fleet(8, env=["control/cheetah-run"], agent=["sac"]), "gpu")
+    assert (control.measured, control.seconds) == (False, pytest.approx(8_000_000 / 273))
 
 
 def test_many_devices_share_fleets_as_they_become_free():
