@@ -133,6 +133,25 @@ def test_an_encoder_over_blocks_gives_the_same_features_in_the_same_order(precis
     np.testing.assert_allclose(found, expected, rtol=0, atol=rough * expected.max())
 
 
+def test_gradients_in_bfloat16_are_near_those_of_the_plain_kernels():
+    rng, channels = np.random.default_rng(2), (9, 16, 16)
+    layers = jax.eval_shape(lambda: stack(channels, 2))
+    x = jnp.asarray(rng.normal(size=(3, 12, 12, 9)), jnp.float32)
+    parts = [
+        (jnp.asarray(rng.normal(size=(3, 3, *pair)) / 6, jnp.float32), jnp.full(pair[1], 0.1, jnp.float32))
+        for pair in pairwise(channels)
+    ]
+
+    def rounded(parts):
+        return jax.vmap(lambda one: Blocks(as_layers(parts, layers))(one, jnp.bfloat16))(x).astype(jnp.float32).sum()
+
+    found, expected = jax.jit(
+        lambda parts: (jax.grad(rounded)(parts), jax.grad(lambda p: plain(p, 2, x).sum())(parts))
+    )(parts)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert np.linalg.norm(one - other) < 0.03 * np.linalg.norm(other)
+
+
 def test_a_batch_takes_one_convolution_a_layer_and_no_groups():
     """Also where gradients are taken: of each weight, and of all inputs but the first."""
 

@@ -31,13 +31,15 @@ def test_the_table_by_hand(results):
     assert list(found.index) == [
         ("cartpole-swingup", "pixels", "SAC"),
         ("cartpole-swingup", "pixels", "SAC + MICo"),
+        ("cartpole-swingup", "pixels", "SAC + MICo"),
         ("cartpole-swingup", "states", "SAC"),
         ("humanoid-run", "pixels", "SAC"),
     ]
-    alone, both, states, other = (found.loc[index] for index in found.index)
+    alone, short, both, states, other = (line for _, line in found.iterrows())
     # Over episodes: Σ 10 k·k / Σ k = 10·385/55 = 70, with MICo 140 and 340, whose deviation is 200/√2.
     assert alone[["runs", "steps", "all", "last tenth", "paper"]].tolist() == [1, 100, "70", "100", 600]
     assert both[["runs", "all", "last tenth", "paper"]].tolist() == [2, "240 ± 141", "300 ± 141", 710]
+    assert short[["runs", "steps", "all", "last tenth"]].tolist() == [1, 90, "1000", "1000"]
     assert states["all"] == "8"
     assert other["all"] == "5"
     assert math.isnan(states["paper"]), "the paper's are from pixels"
@@ -63,13 +65,36 @@ def test_tasks_are_chosen(results):
     assert set(run(Config(tasks=("humanoid-run",), results=results))["task"]) == {"humanoid-run"}
 
 
+def test_many_panels_are_in_rows(results):
+    frame = run(Config(results=results))
+    many = pd.concat([frame.assign(task=f"task-{index}") for index in range(2)])
+    figure = plot(many)
+    assert figure.get_size_inches() == pytest.approx([3 * 5.6, 2 * 4.0])
+    assert [ax.axison for ax in figure.axes] == [True] * 4 + [False] * 2
+
+
 def test_what_is_refused(tmp_path, results):
     with pytest.raises(ValueError, match=r"tasks must all be different, but are \('a', 'a'\)"):
         Config(tasks=("a", "a"))
     with pytest.raises(ValueError, match=r"results must be a folder, but is '.*nowhere'"):
         Config(results=str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match=r"results must have runs of finger-spin, .* but .* has none"):
+    with pytest.raises(ValueError, match=r"results must have whole episodes of finger-spin, .* but .* has none"):
         run(Config(tasks=("finger-spin", "humanoid-run"), results=results))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"results must have runs on the control suite, .* has none"):
-        run(Config(results=str(tmp_path / "empty")))
+    for folder in (tmp_path / "empty", tmp_path / "pixels"):  # without arms, and one of them itself
+        with pytest.raises(
+            ValueError, match=r"of the control suite, in a folder of `mico collect` for each arm, .* none"
+        ):
+            run(Config(results=str(folder)))
+
+
+def test_runs_that_cannot_be_told_apart_and_without_an_episode_are_refused(tmp_path):
+    line = {"agent": "sac", "metric": "mico", "env": "control/cartpole-swingup", "seed": 3, "step": 10, "score": 1.0}
+    line |= {"episodes": 1}
+    lines = pd.DataFrame([line | {"metric.alpha": alpha} for alpha in (0.1, 0.2)], columns=list(COLUMNS))
+    write(Condensed(lines, []), tmp_path / "two" / "pixels")
+    with pytest.raises(ValueError, match=r"several of task cartpole-swingup, arm pixels, metric mico, seed 3"):
+        run(Config(results=str(tmp_path / "two")))
+    write(Condensed(lines[:1].assign(score=None, episodes=0), []), tmp_path / "none" / "pixels")
+    with pytest.raises(ValueError, match="must have whole episodes of the control suite"):
+        run(Config(results=str(tmp_path / "none")))

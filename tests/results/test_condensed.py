@@ -100,6 +100,14 @@ def test_files_of_others_are_refused(tmp_path):
         read(tmp_path)
     write_run(tmp_path / "runs" / "fleet" / "run", [1.0])
     (file,) = write(condense(tmp_path / "runs", points=1), tmp_path)
+    sound = pd.read_csv(file)
+    sound.assign(score="much").to_csv(file, index=False)
+    with pytest.raises(ValueError, match=r"dqn\.csv must have numbers in the column score, but has 'much'"):
+        read(tmp_path)
+    file.write_text("")
+    with pytest.raises(ValueError, match=r"dqn\.csv is not a table: No columns"):
+        read(tmp_path)
+    sound.to_csv(file, index=False)
     file.with_suffix(".json").write_text("{}")
     with pytest.raises(ValueError, match="does not say where runs are from"):
         read(tmp_path)

@@ -32,7 +32,7 @@ class Blocks(eqx.Module):
             weight, bias = _placed(layer, precision)
             x = _narrowed(rectified(x + _outside(shape, x)), weight) if early else _widened(rectified(x), weight)
             x, early = x + bias, not early
-        return _apart(rectified(x))
+        return _apart(rectified(x))  # whoever does so again changes nothing; here it is part of the convolution
 
 
 def pay(layers: tuple[Any, ...], shape: tuple[int, ...]) -> bool:

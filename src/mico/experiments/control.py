@@ -16,9 +16,11 @@ from mico.results import condensed, plots
 
 PACKAGED = Path(__file__).parent / "data" / "control"
 REREADS = True  # results are read anew at every call
+_RUN = ["task", "arm", "metric", "seed"]
 ALGORITHMS = {"none": "SAC", "mico": "SAC + MICo", "dbc": "DBC", "dbc-det": "DBC-Det", "dbc-mico": "DBC + MICo"}
 
-# From pixels after 100,000 steps, read off the paper's figure by eye: five runs of each, and DBC far below in most.
+# From pixels after 100,000 steps, read off the paper's figure by eye, where that can be done: not for DBC, nor for the
+# walker, whose curves rise and fall.
 PAPER = {
     "cartpole-balance": {"none": 960, "mico": 960},
     "cartpole-balance_sparse": {"none": 980, "mico": 980},
@@ -40,7 +42,7 @@ class Config:
     results: Annotated[
         str,
         tyro.conf.arg(
-            help="folder with one of `mico collect` for each arm, such as `pixels`; without it, the package's runs"
+            help="folder with a folder of `mico collect` for each arm, as `pixels`; without it, the package's runs"
         ),
     ] = ""
 
@@ -63,35 +65,38 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
     del evaluate
     folder = Path(config.results) if config.results else PACKAGED
     frame = condensed.read_arms(folder)
-    frame = frame[frame["metric"].isin(ALGORITHMS) & frame["env"].str.startswith("control/", na=False)]
-    frame = frame.assign(task=frame["env"].str.removeprefix("control/"))
-    lacking = sorted(set(config.tasks) - set(frame["task"]))
-    if lacking or frame.empty:
-        wanted = f"runs of {', '.join(lacking)}" if lacking else "runs on the control suite"
-        raise ValueError(f"results must have {wanted}, in files made by `mico collect`, but {folder} has none")
-    if config.tasks:
-        frame = frame[frame["task"].isin(config.tasks)]
-    columns = ["task", "arm", "metric", "seed", "step", "score", "episodes"]
+    of_suite = frame["env"].astype(str).str.startswith("control/") & frame["metric"].isin(ALGORITHMS)
+    frame = frame[of_suite].assign(task=frame["env"].astype(str).str.removeprefix("control/"))
+    scored = set(frame["task"][frame["score"].notna()])
+    if not scored or set(config.tasks) - scored:
+        wanted = ", ".join(sorted(set(config.tasks) - scored)) or "the control suite"
+        raise ValueError(
+            f"results must have whole episodes of {wanted}, in a folder of `mico collect` for each arm,"
+            f" but {folder} has none"
+        )
+    frame = frame[frame["task"].isin(config.tasks or scored)]
+    repeated = frame[frame.duplicated([*_RUN, "step"])]
+    if len(repeated):
+        about = ", ".join(f"{name} {repeated[name].iloc[0]}" for name in _RUN)
+        raise ValueError(f"results must have one run of each, but {folder} has several of {about}")
+    columns = [*_RUN, "step", "score", "episodes"]
     return frame[columns].astype({"seed": int, "step": int, "episodes": int}).reset_index(drop=True)
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line for each task, arm and algorithm: returns over all steps and over their last tenth, mean ± deviation.
+    """A line for each task, arm, algorithm and length of its runs: returns over all steps and over the last tenth.
 
-    `paper` is what its figure shows at the end, from pixels. Runs that were cut short are left out.
+    Means ± deviations over runs. `paper` is what its figure shows at the end, from pixels.
     """
     lines = []
-    for (task, arm), own in frame.groupby(["task", "arm"]):
-        end = own["step"].max()
-        whole = own[own.groupby(["metric", "seed"])["step"].transform("max") == end]
-        late = whole[whole["step"] > 0.9 * end]
+    ends = frame.assign(end=frame.groupby(_RUN)["step"].transform("max"))
+    for (task, arm), of_arm in ends.groupby(["task", "arm"]):
         for metric, label in ALGORITHMS.items():
-            over, last = (_of_runs(rows[rows["metric"] == metric]) for rows in (whole, late))
-            if over.empty:
-                continue
-            line = {"task": task, "arm": arm, "algorithm": label, "runs": len(over), "steps": end}
-            line |= {"all": _text(over), "last tenth": _text(last)}
-            lines.append(line | {"paper": _published(task, arm).get(metric, np.nan)})
+            for end, own in of_arm[of_arm["metric"] == metric].groupby("end"):
+                over, last = _of_runs(own), _of_runs(own[own["step"] > 0.9 * end])
+                line = {"task": task, "arm": arm, "algorithm": label, "runs": len(over), "steps": end}
+                line |= {"all": _text(over), "last tenth": _text(last)}
+                lines.append(line | {"paper": _published(task, arm).get(metric, np.nan)})
     return pd.DataFrame(lines)
 
 
@@ -99,8 +104,11 @@ def plot(frame: pd.DataFrame) -> Figure:
     """Returns of each run (thin) and of the mean over runs; dotted, where the paper's curves end."""
     panels = frame.dropna(subset="score").groupby(["task", "arm"])
     colour_of = plots.colours(list(ALGORITHMS))
-    figure = Figure(figsize=(5.6 * len(panels), 4.0), layout="constrained")
-    for ax, ((task, arm), own) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels):
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(5.6 * columns, 4.0 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flat
+    for ((task, arm), own), ax in zip(panels, axes):  # in this order: axes that are not used stay
         published = _published(task, arm)
         for metric, label in ALGORITHMS.items():
             _draw(ax, own[own["metric"] == metric], label, colour_of[metric])
@@ -114,6 +122,8 @@ def plot(frame: pd.DataFrame) -> Figure:
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False, loc="upper left")
+    for ax in axes:
+        ax.set_axis_off()
     return figure
 
 
@@ -141,4 +151,6 @@ def _of_runs(rows: pd.DataFrame) -> pd.Series:
 
 
 def _text(scores: pd.Series) -> str:
+    if scores.empty:
+        return "–"
     return f"{scores.mean():.0f}" + (f" ± {scores.std():.0f}" if len(scores) > 1 else "")

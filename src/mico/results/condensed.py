@@ -94,10 +94,17 @@ def read(folder: Path) -> Condensed:
     """What `write` wrote, nothing where there is no such file."""
     found = NOTHING
     for table in sorted(folder.glob("*.csv")):
-        rows = pd.read_csv(io.BytesIO(table.read_bytes()), keep_default_na=False, na_values=[""])
+        try:
+            rows = pd.read_csv(io.BytesIO(table.read_bytes()), keep_default_na=False, na_values=[""])
+        except ValueError as error:
+            raise ValueError(f"{table} is not a table: {error}") from error
         lacking = [name for name in COLUMNS if name not in rows.columns]
         if lacking:
             raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
+        for name in ("seed", "step", "score", "episodes"):
+            words = rows[name][rows[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()]
+            if len(words):
+                raise ValueError(f"{table} must have numbers in the column {name}, but has {words.iloc[0]!r}")
         found = Condensed(_joined(found.rows, rows), found.records + _records(table.with_suffix(".json")))
     return found
 
@@ -105,8 +112,10 @@ def read(folder: Path) -> Condensed:
 def read_arms(folder: Path) -> pd.DataFrame:
     """The rows of every folder in a folder, whose name is the `arm`."""
     arms = sorted(path for path in folder.glob("*") if path.is_dir())
-    rows = [read(arm).rows.assign(arm=arm.name) for arm in arms]
-    return pd.concat(rows or [NOTHING.rows.assign(arm="")], ignore_index=True)
+    found = NOTHING.rows.assign(arm="")
+    for arm in arms:
+        found = _joined(found, read(arm).rows.assign(arm=arm.name))
+    return found
 
 
 def of_length(condensed: Condensed, steps: int) -> Condensed:
