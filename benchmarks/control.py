@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, Control, Episodes, HostStep
-from mico.deep.parts import Parts, even_sizes, usual_sizes
+from mico.deep.parts import Parts, usual_sizes
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 from mico.deep.types import Spec
@@ -79,8 +79,7 @@ class Training:
             replace(preset.schedule, learning_starts=options.warm_up),
         )
         runs = [Run(*parts, seed) for seed in range(count)]
-        sizes = even_sizes(count, options.parts) if options.parts else usual_sizes(runs)
-        self.count, self.time, self.engine = count, 0, Parts(runs, sizes)
+        self.count, self.time, self.engine = count, 0, Parts(runs, usual_sizes(runs))
         self.state = self.engine.begin()
         self.play(options.warm_up, learns=False)
         self.play(options.length, learns=True)
@@ -152,7 +151,6 @@ def main() -> None:
     parser.add_argument("--task", default="cartpole-swingup")
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
-    parser.add_argument("--parts", type=int, help="threads that a fleet is split among, by default the usual")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--size", type=int, default=84, help="pixels of a picture, in either direction")
     parser.add_argument("--batch-size", type=int, default=256, help="transitions of an update")

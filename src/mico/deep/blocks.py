@@ -8,10 +8,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Shaped
 
-from mico.deep.layers import Conv, numbers, padded, rectified, squares
+from mico.deep.layers import Conv, convolved, numbers, padded, rectified, squares
 
 _KERNEL = 3
 _FEW = 32  # channels
+_NOTHING, _ZEROS = [(0, 0), (0, 0)], [(1, 1), (1, 1)]  # around a picture
 
 
 class Blocks(eqx.Module):
@@ -82,13 +83,13 @@ def _apart(x: Float[Array, "I J P"]) -> Float[Array, "H W O"]:
 
 def _narrowed(x: Float[Array, "H W P"], weight: Float[Array, "2 2 P Q"]) -> Float[Array, "I J Q"]:
     """One output fewer than inputs in either direction."""
-    return _convolved(x, weight, 0)
+    return convolved(x, weight, 1, _NOTHING)
 
 
 @jax.custom_jvp
 def _widened(x: Float[Array, "H W P"], weight: Float[Array, "2 2 P Q"]) -> Float[Array, "I J Q"]:
     """One output more than inputs in either direction, zeros being around these."""
-    return _convolved(x, weight, 1)
+    return convolved(x, weight, 1, _ZEROS)
 
 
 @_widened.defjvp
@@ -99,9 +100,4 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Arra
     """
     (x, weight), (of_x, of_weight) = primals, tangents
     wide = jax.lax.optimization_barrier(jnp.pad(x, ((1, 1), (1, 1), (0, 0))))
-    return _widened(x, weight), _convolved(of_x, weight, 1) + _narrowed(wide, of_weight)
-
-
-def _convolved(x: Float[Array, "H W P"], weight: Float[Array, "2 2 P Q"], around: int) -> Float[Array, "I J Q"]:
-    axes = ("NHWC", "HWIO", "NHWC")
-    return jax.lax.conv_general_dilated(x[None], weight, (1, 1), [(around, around)] * 2, dimension_numbers=axes)[0]
+    return _widened(x, weight), convolved(of_x, weight, 1, _ZEROS) + _narrowed(wide, of_weight)

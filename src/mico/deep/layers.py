@@ -137,7 +137,7 @@ class LibraryConv(eqx.Module):
     def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
         x, layer = numbers(x, precision), self.layer
         weight, around = layer.kernels().astype(x.dtype), layer.around(x.shape)
-        return _convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
+        return convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
 
 
 def by_library(tree: Any) -> Any:
@@ -190,7 +190,7 @@ def _affine(x: Float[Array, "... I"], weight: Float[Array, "O I"], bias: Float[A
     return jnp.einsum("...i,oi->...o", x, weight.astype(x.dtype)) + bias.astype(x.dtype)
 
 
-def _convolved(
+def convolved(
     x: Float[Array, "H W C"], weight: Float[Array, "K K C O"], stride: int, around: list[tuple[int, int]]
 ) -> Float[Array, "I J O"]:
     axes = ("NHWC", "HWIO", "NHWC")

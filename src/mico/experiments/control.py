@@ -7,7 +7,6 @@ from typing import Annotated
 import numpy as np
 import pandas as pd
 import tyro
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import StrMethodFormatter
 
@@ -111,7 +110,9 @@ def plot(frame: pd.DataFrame) -> Figure:
     for ((task, arm), own), ax in zip(panels, axes):  # in this order: axes that are not used stay
         published = _published(task, arm)
         for metric, label in ALGORITHMS.items():
-            _draw(ax, own[own["metric"] == metric], label, colour_of[metric])
+            runs = own[own["metric"] == metric]
+            if len(runs):
+                plots.runs_and_mean(runs, ax, colour=colour_of[metric], label=f"{label}, {{}}")
             if metric in published:
                 ax.axhline(published[metric], color=colour_of[metric], linestyle=":", linewidth=1)
         ax.set_title(f"{task}, {arm}")
@@ -129,18 +130,6 @@ def plot(frame: pd.DataFrame) -> Figure:
 
 def _published(task: str, arm: str) -> dict[str, int]:
     return PAPER.get(task, {}) if arm == "pixels" else {}
-
-
-def _draw(ax: Axes, own: pd.DataFrame, label: str, colour: str) -> None:
-    if own.empty:
-        return
-    runs = own.groupby("seed")
-    if len(runs) > 1:
-        for _, one in runs:
-            ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
-    at = own.groupby("step")["score"]
-    mean = at.mean()[at.count() == len(runs)]  # it would jump where runs drop out
-    ax.plot(mean.index, mean, color=colour, label=f"{label}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 
 def _of_runs(rows: pd.DataFrame) -> pd.Series:

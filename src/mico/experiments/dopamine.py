@@ -144,12 +144,7 @@ def plot(frame: pd.DataFrame) -> Figure:
 def _draw_arm(ax: Axes, own: pd.DataFrame, arm: str, colour: str) -> None:
     if own.empty:
         return
-    for _, one in own.groupby("seed"):
-        ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
-    count = own["seed"].nunique()
-    at = own.groupby("step")["score"]
-    mean = at.mean()[at.count() == count]  # it would jump where runs drop out
-    ax.plot(mean.index, mean, color=colour, label=f"ours, {count} {'run' if count == 1 else 'runs'}, {arm}")
+    plots.runs_and_mean(own, ax, colour=colour, label=f"ours, {{}}, {arm}")
     whole = iterations(own).query("steps == @ITERATION")
     middles = (whole["iteration"] + 0.5) * ITERATION
     ax.plot(middles, whole["score"], "o", color=colour, markersize=5, alpha=0.8, markeredgewidth=0)

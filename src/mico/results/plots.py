@@ -78,6 +78,19 @@ def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[Any, st
     return ax
 
 
+def runs_and_mean(rows: pd.DataFrame, ax: Axes, *, colour: str, label: str) -> None:
+    """Scores of each seed against steps (thin), and their mean as far as all go.
+
+    `label` has a place for how many runs there are: "ours, {}".
+    """
+    count = rows["seed"].nunique()
+    for _, one in rows.groupby("seed"):
+        ax.plot(one["step"], one["score"], color=colour, linewidth=0.8, alpha=0.4)
+    at = rows.groupby("step")["score"]
+    mean = at.mean()[at.count() == count]  # it would jump where runs drop out
+    ax.plot(mean.index, mean, color=colour, label=label.format("1 run" if count == 1 else f"{count} runs"))
+
+
 def agreement(groups: Mapping[str, Float[np.ndarray, "N 2"]], ax: Axes) -> Axes:
     """Points of two numbers that should be equal, a colour for each group, on a square with its diagonal."""
     for name, colour in colours(groups).items():
