@@ -41,9 +41,10 @@ def reset(key: Key[Array, ""]) -> Game:
 
 
 def step(
-    game: Game, right: Int[Array, ""], down: Int[Array, ""], key: Key[Array, ""]
+    game: Game, right: Int[Array, ""], down: Int[Array, ""], fire: Bool[Array, ""], key: Key[Array, ""]
 ) -> tuple[Game, Float[Array, ""], Bool[Array, ""]]:
     """What is due enters, the player moves by −1, 0 or 1, then the others; what that paid, and whether it is caught."""
+    del fire
     player_x, player_y = jnp.clip(game.player_x + right, 0, 9), jnp.clip(game.player_y + down, 1, 8)
     column, row, rightward, gold, there = _spawned(key, game).T
     filled, treasure, near = there != 0, gold != 0, row == player_y

@@ -10,8 +10,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-MAX_STEPS = 1_000  # where gymnax cuts episodes off
-SHAPE = (10, 10, 4)
 _WALL = 2**30 - 1  # all bricks: bit 10·(row − 1) + column, rows 1 to 3
 
 
@@ -40,9 +38,12 @@ def reset(key: Key[Array, ""]) -> Game:
     return Game(*start, struck=jnp.zeros((), bool), time=number(0))
 
 
-def step(game: Game, move: Int[Array, ""]) -> tuple[Game, Float[Array, ""], Bool[Array, ""]]:
+def step(
+    game: Game, right: Int[Array, ""], down: Int[Array, ""], fire: Bool[Array, ""], key: Key[Array, ""]
+) -> tuple[Game, Float[Array, ""], Bool[Array, ""]]:
     """The paddle moves by −1, 0 or 1, then the ball; what it paid, and whether the ball is lost."""
-    paddle = jnp.clip(game.paddle + move, 0, 9)
+    del down, fire, key
+    paddle = jnp.clip(game.paddle + right, 0, 9)
     beyond = game.x + game.dx
     x, y = jnp.clip(beyond, 0, 9), game.y + game.dy
     dx, dy = jnp.where(x == beyond, game.dx, -game.dx), game.dy

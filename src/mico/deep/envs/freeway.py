@@ -32,10 +32,13 @@ def reset(key: Key[Array, ""]) -> Game:
     return Game(number(_START), _driven(key, jnp.zeros(8, jnp.int32)), number(_REST), number(0))
 
 
-def step(game: Game, move: Int[Array, ""], key: Key[Array, ""]) -> tuple[Game, Float[Array, ""]]:
-    """The player moves by −1, 0 or 1 if rested, then the cars, at new speeds if it got home; and what that paid."""
-    moves = (move != 0) & (game.move_timer == 0)
-    pos = jnp.where(moves, jnp.clip(game.pos + move, 0, 9), game.pos)
+def step(
+    game: Game, right: Int[Array, ""], down: Int[Array, ""], fire: Bool[Array, ""], key: Key[Array, ""]
+) -> tuple[Game, Float[Array, ""], Bool[Array, ""]]:
+    """The player moves by −1, 0 or 1 if rested, then the cars, at new speeds if it got home; what that paid; no end."""
+    del right, fire
+    moves = (down != 0) & (game.move_timer == 0)
+    pos = jnp.where(moves, jnp.clip(game.pos + down, 0, 9), game.pos)
     rest = jnp.where(moves, _REST, game.move_timer)
     home = pos == 0
     pos = jnp.where(home, _START, pos)
@@ -46,7 +49,8 @@ def step(game: Game, move: Int[Array, ""], key: Key[Array, ""]) -> tuple[Game, F
     cars = jnp.stack([after, row, jnp.where(due, jnp.abs(speed), wait - 1), speed], axis=1)
     # No car is in the row where a player who was hit goes, so that cars need not take turns.
     pos = jnp.where(hit.any(), _START, pos)
-    return Game(pos, cars, jnp.maximum(rest - 1, 0), game.time + 1), home.astype(jnp.float32)
+    later = Game(pos, cars, jnp.maximum(rest - 1, 0), game.time + 1)
+    return later, home.astype(jnp.float32), jnp.zeros((), bool)
 
 
 def frame(game: Game) -> Bool[Array, "10 10 7"]:

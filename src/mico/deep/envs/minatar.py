@@ -1,5 +1,6 @@
 """MinAtar (Young and Tian, 2019): five Atari games as 10×10 binary planes, one from gymnax, with sticky actions."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, final
 
 import equinox as eqx
@@ -22,7 +23,8 @@ _CLASSES = {
     "seaquest": "MinSeaquest",
     "space-invaders": "MinSpaceInvaders",
 }
-_OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway, "seaquest": seaquest}  # from gymnax: the other
+# Gymnax's arrays, written entity by entity, cost a GPU more than an agent's choice: its own is only the game left out.
+_OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway, "seaquest": seaquest}
 _ACTIONS = ("noop", "left", "up", "right", "down", "fire")
 _FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
 
@@ -72,7 +74,7 @@ class MinAtar(AbstractEnv):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        return tuple(_ACTIONS[index] for index in self._rules().action_set.tolist())
+        return _names(self._rules())
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "10 10 C"]]:
         with jax.enable_x64(False):
@@ -84,9 +86,9 @@ class MinAtar(AbstractEnv):
         sticky_key, game_key, reset_key = jax.random.split(key, 3)
         repeats = jax.random.uniform(sticky_key, dtype=jnp.float32) < self.sticky
         action = jnp.where(repeats, state.last_action, action.astype(jnp.int32))
-        advance = _STEPS.get(self.game, _step)
+        ours = _OURS.get(self.game)
         with jax.enable_x64(False):
-            next_frame, game, reward, terminal = advance(self._rules(), game_key, state.game, action)
+            next_frame, game, reward, terminal = _step(self._rules(), ours, state.game, action, game_key)
         terminal, timeout = self._ends(terminal, game.time)
         played = State(game, action), next_frame
         over = terminal | timeout
@@ -103,7 +105,7 @@ class MinAtar(AbstractEnv):
     def _rules(self) -> Any:
         from gymnax.environments import minatar  # takes more than a second
 
-        with jax.enable_x64(False):
+        with jax.enable_x64(False), jax.ensure_compile_time_eval():  # what an action is called is known in a trace
             return getattr(minatar, _CLASSES[self.game])(use_minimal_action_set=self.actions == "minimal")
 
 
@@ -116,58 +118,25 @@ def _reset(rules: Any, ours: Any, key: Key[Array, ""]) -> tuple[Bool[Array, "10 
 
 
 def _step(
-    rules: Any, key: Key[Array, ""], game: PyTree, action: Int[Array, ""]
+    rules: Any, ours: Any, game: PyTree, action: Int[Array, ""], key: Key[Array, ""]
 ) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
     """Frame, state, reward and terminal; to be traced without x64, under which gymnax mixes widths and fails."""
+    if ours:
+        game, reward, terminal = ours.step(game, *_moves(_names(rules), action), key)
+        return ours.frame(game), game, reward, terminal
     frame, game, reward, terminal, _ = rules.step_env(key, game, action, rules.default_params)
     return frame.astype(bool), _settled(game), reward, terminal
 
 
-def _breakout_step(
-    rules: Any, key: Key[Array, ""], game: breakout.Game, action: Int[Array, ""]
-) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """The same for Breakout, of which gymnax's arrays cost a GPU twice as much as an agent's choice."""
-    del key
-    left, right = 1, 2 if rules.num_actions == 3 else 3
-    game, reward, terminal = breakout.step(game, _toward(action, right, left))
-    return breakout.frame(game), game, reward, terminal
+def _names(rules: Any) -> tuple[str, ...]:
+    return tuple(_ACTIONS[index] for index in rules.action_set.tolist())
 
 
-def _asterix_step(
-    rules: Any, key: Key[Array, ""], game: asterix.Game, action: Int[Array, ""]
-) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """The same for Asterix, in which gymnax writes entity by entity, and erases one where it finds no free row."""
-    del rules
-    left, up, right, down = 1, 2, 3, 4  # in either set of actions
-    game, reward, terminal = asterix.step(game, _toward(action, right, left), _toward(action, down, up), key)
-    return asterix.frame(game), game, reward, terminal
-
-
-def _freeway_step(
-    rules: Any, key: Key[Array, ""], game: freeway.Game, action: Int[Array, ""]
-) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """The same for Freeway, in which gymnax writes car by car."""
-    up, down = (1, 2) if rules.num_actions == 3 else (2, 4)
-    game, reward = freeway.step(game, _toward(action, down, up), key)
-    return freeway.frame(game), game, reward, jnp.zeros((), bool)
-
-
-def _seaquest_step(
-    rules: Any, key: Key[Array, ""], game: seaquest.Game, action: Int[Array, ""]
-) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """The same for Seaquest, in which gymnax writes five lists of a hundred places again and again."""
-    del rules
-    left, up, right, down, fire = 1, 2, 3, 4, 5  # in either set of actions
-    moves = _toward(action, right, left), _toward(action, down, up)
-    game, reward, terminal = seaquest.step(game, *moves, action == fire, key)
-    return seaquest.frame(game), game, reward, terminal
-
-
-_STEPS = {"asterix": _asterix_step, "breakout": _breakout_step, "freeway": _freeway_step, "seaquest": _seaquest_step}
-
-
-def _toward(action: Int[Array, ""], more: int, less: int) -> Int[Array, ""]:
-    return (action == more).astype(jnp.int32) - (action == less).astype(jnp.int32)
+def _moves(names: Sequence[str], action: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
+    """How far an action goes to the right and down, −1, 0 or 1, and whether it fires."""
+    does = lambda name: action == names.index(name) if name in names else jnp.zeros((), bool)  # noqa: E731
+    toward = lambda more, less: does(more).astype(jnp.int32) - does(less)  # noqa: E731
+    return toward("right", "left"), toward("down", "up"), does("fire")
 
 
 def _settled(game: PyTree) -> PyTree:
