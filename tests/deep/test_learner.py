@@ -261,6 +261,27 @@ def test_a_gradient_that_is_not_finite_changes_nothing_though_the_loss_is():
     jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimiser), (state.params, state.optimiser))
 
 
+@pytest.mark.parametrize("metric", [Kinked(alpha=0.0), MICo(alpha=0.0, error="squared")])
+def test_with_no_weight_a_metric_loss_that_is_not_finite_changes_nothing(metric):
+    """Representations of lengths about 10⁸⁰, whose fourth powers overflow; values and their gradients do not."""
+    found = []
+    for loss in (metric, None):
+        run, state = learnt(loss, sampling="prioritised")
+        far = eqx.tree_at(
+            lambda params: (params.encoder, params.head.hidden.weight),
+            state.params,
+            (jax.tree.map(lambda x: 1e80 * x, state.params.encoder), 1e-80 * state.params.head.hidden.weight),
+        )
+        after, losses = jax.jit(updates.update)(run, state._replace(params=far), jnp.int32(TIME))
+        assert losses.updated
+        assert int(after.bad_step) == -1
+        found.append((after.params, after.optimiser, after.memory.priorities, losses.loss, losses.td_loss))
+        assert np.isfinite(losses.metric_loss) == (type(loss) is not MICo)
+    zero, alone = (jax.tree.leaves(each) for each in found)
+    for one, other in zip(zero, alone, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
 @pytest.mark.parametrize(("metric", "beta"), [(MICo(beta=0.7), 0.7), (KSMe(), 0.1), (None, 0.1)])
 def test_what_a_look_sees_against_numpy(metric, beta):
     run, state = learnt(metric)

@@ -60,16 +60,19 @@ def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tup
     batch, there = drawn.batch, drawn.there
     weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
     of_agent, of_loss = (1.0, 0.0) if run.metric is None else run.metric.shares
+    counts = jnp.asarray(of_loss) != 0
     target = quickest(run, state.target)
 
-    def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, " B"], Float[Array, ""]]]:
+    def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, "..."], ...]]:
         params = quickest(run, params)
         seen = views(run, params, target, batch)
         td, other = run.agent.losses(params, target, seen, batch, of_td)
-        metric = jnp.zeros(()) if run.metric is None else run.metric.loss(params.metric, seen, batch, of_metric)
-        return of_agent * ((weight * td).mean() + other) + of_loss * metric, (td, metric)
+        own, shown = _learnt_if(counts, (params.metric, seen))
+        metric = jnp.zeros(()) if run.metric is None else run.metric.loss(own, shown, batch, of_metric)
+        share = jnp.where(counts, of_loss * metric, 0.0)
+        return of_agent * ((weight * td).mean() + other) + share, (td, metric, share)
 
-    (loss, (td, metric)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
+    (loss, (td, metric, share)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
     changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
     finite = jnp.isfinite(loss) & _finite(gradients)
     sound = finite & there & (state.bad_step < 0)
@@ -79,7 +82,7 @@ def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tup
     kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in moved}
     first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
     losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
-    of_all = of_loss * metric if isinstance(run.metric, AbstractPairLoss) else 0.0  # those of models may be negative
+    of_all = share if isinstance(run.metric, AbstractPairLoss) else 0.0  # those of models may be negative
     priorities = run.agent.priority_losses(td, of_agent * weight * td + of_all)
     return state._replace(**kept, bad_step=first_bad), Losses(sound, *losses), priorities
 
@@ -114,6 +117,11 @@ def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
         if "actor" in needs:
             seen = seen._replace(actor=run.agent.latents(params, target, both))
     return seen
+
+
+def _learnt_if(counts: Bool[Array, ""], tree: Any) -> Any:
+    """As it is, without gradients where a loss has no share: 0 times one that is not finite would not be 0."""
+    return jax.tree.map(lambda leaf: jnp.where(counts, leaf, jax.lax.stop_gradient(leaf)), tree)
 
 
 def _finite(gradients: Any) -> Bool[Array, ""]:
