@@ -10,6 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from scipy import stats
 
 from made_results import made_rows, write_results
@@ -267,6 +268,29 @@ def test_figures_and_their_data(frame):
     assert [ax.get_ylabel() for ax in axes[::2]] == [*LABELS.values()]
     assert len(found["curves"].figure.axes) == 2 * 2
     assert all(len(ax.lines) == 3 for ax in found["curves"].figure.axes[:2])
+
+
+def test_what_is_added_to_an_agent_has_one_colour_in_all_figures(frame):
+    drawn = {one.name: one.figure for one in figures(frame) if isinstance(one, Drawing)}
+    seen = {}
+
+    def see(name, line):
+        arm = name.partition(" > ")[0]
+        metric = "none" if arm in ("dqn", "iqn") else arm.partition(" + ")[2] or arm
+        seen.setdefault(metric, set()).add(to_hex(line.get_color()))
+
+    for name in ("curves", "representations-dqn", "representations-iqn", "aggregates-against-steps", "profiles"):
+        for line in [line for ax in drawn[name].axes for line in ax.lines]:
+            see(line.get_label(), line)
+    for figure in (drawn["intervals"], drawn["probability-of-improvement"], minatar.plot(frame)):
+        names = []
+        for ax in figure.axes:
+            names = [label.get_text() for label in ax.get_yticklabels()] or names  # that of the first, where shared
+            for line in [line for line in ax.lines if line.get_marker() == "o"]:
+                see(names[int(line.get_ydata()[0])], line)
+    assert set(seen) == {"none", "mico (paper)", "mico (chosen)"}
+    assert all(len(colours) == 1 for colours in seen.values())
+    assert len(set.union(*seen.values())) == 3
 
 
 def test_what_was_not_measured_is_not_drawn(frame):

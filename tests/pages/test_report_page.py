@@ -4,8 +4,10 @@ import csv
 import json
 import re
 from functools import partial
+from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -13,6 +15,8 @@ from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.markup import Markup, element, table
 from mico.pages.report import Sheet, crossed
+from mico.pages.report_curves import curve_data
+from mico.results.score_plots import arm_styles
 from written_runs import write_fleet
 
 BASE, MICO = "dqn", "dqn + mico"
@@ -230,6 +234,19 @@ def test_names_are_only_names(opened):
     assert step == "At step 3"
     assert arms[BAD][0] == "3.500"
     assert page.locator("#arms label").all_inner_texts() == list(arms)
+
+
+def test_arms_look_as_in_the_figures():
+    """Colours tell what is added and dashes which agent; a line without dashes is whole in both."""
+    agents, rows = ("dqn", "iqn", "m-iqn", "qr-dqn", "rainbow"), []
+    for agent, added in product(agents, ("", " + mico")):
+        rows += [{"arm": agent + added, "agent": agent, "env": "e", "step": step, "value": 1.0} for step in (1, 2)]
+    arms = curve_data(pd.DataFrame(rows))["arms"]
+    figure = arm_styles(pd.DataFrame(rows))
+    assert [arm["name"] for arm in arms] == list(figure)
+    assert [arm["colour"] for arm in arms] == [look["color"] for look in figure.values()]
+    assert [arm["dash"] == "" for arm in arms] == [look["linestyle"] == "-" for look in figure.values()]
+    assert len({(arm["colour"], arm["dash"]) for arm in arms}) == 10
 
 
 def test_elements_escape_all_but_markup():

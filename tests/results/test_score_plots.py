@@ -55,6 +55,39 @@ def test_styles_differ_beyond_the_palette():
     assert score_plots.styles("ab")["b"] == score_plots.styles("xb")["b"] != score_plots.styles("a")["a"]
 
 
+def looks_of(*arms):
+    """Colour and dashes of arms that are given as an agent and what is added to it."""
+    runs = pd.DataFrame([{"arm": agent + added, "agent": agent} for agent, added in arms for _ in range(2)])
+    found = score_plots.arm_styles(runs)
+    return {arm: (found["".join(arm)]["color"], found["".join(arm)]["linestyle"]) for arm in arms}
+
+
+def test_colours_of_several_agents_tell_what_is_added_and_dashes_which_agent_it_is():
+    names = ("dqn", "rainbow", "qr-dqn", "iqn", "m-iqn")
+    arms = [(agent, added) for agent in names for added in ("", " + mico (paper)", " + mico (chosen)")]
+    found = looks_of(*arms[1:])  # the first agent is not there alone
+    for place, kinds in enumerate((names, ("", " + mico (paper)", " + mico (chosen)"))):
+        looks = [{look[1 - place] for arm, look in found.items() if arm[place] == kind} for kind in kinds]
+        assert all(len(one) == 1 for one in looks)
+        assert len(set.union(*looks)) == len(kinds)
+    assert found["iqn", ""][0] == PALETTE[0]
+
+
+@pytest.mark.parametrize(
+    "arms",
+    [
+        [("dqn", ""), ("dqn", " + mico"), ("dqn", " + ksme")],
+        [("dqn", ""), ("iqn", ""), ("rainbow", "")],
+        [(agent, f" + mico (metric.alpha={alpha})") for agent in ("dqn", "iqn") for alpha in range(7)],
+        [(f"agent {index}", added) for index in range(6) for added in ("", " + mico")],
+    ],
+)
+def test_arms_of_one_agent_of_one_kind_or_too_many_have_the_palette_in_turn(arms):
+    found = list(looks_of(*arms).values())
+    assert len(set(found)) == len(found)
+    assert tuple(colour for colour, _ in found) == (3 * PALETTE)[: len(found)]
+
+
 def test_aggregate_lines_show_values_and_bands(ax):
     rows = [("dqn", 10, 1.0, 0.5, 1.5), ("dqn", 20, 2.0, 1.0, 4.0), ("iqn", 10, 3.0, 3.0, 3.0)]
     frame = pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"])

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mico.experiments.cells import Evaluation, in_turn
-from mico.experiments.minatar_figures import figures, heat_maps, own_games, scored, style_of, tables, weights_of
+from mico.experiments.minatar_figures import figures, heat_maps, own_games, scored, tables, weights_of
 from mico.experiments.minatar_plan import PHASES, Config, key_of
 from mico.experiments.minatar_results import Known, known, lacking, parts_of, sentences
 from mico.experiments.minatar_training import train
@@ -98,8 +98,7 @@ def plot(frame: pd.DataFrame) -> Figure:
     pairs = [pair for arm in own if (pair := _pair(looked_at, own, arm)) is not None]
     if pairs:
         panels["probability of improvement"] = {pair.arm: pair.probability(looked_at) for pair in pairs}
-    arms = looked_at.frame.drop_duplicates("arm")
-    styles = {arm: style_of(metric) for arm, metric in zip(arms["arm"], arms["metric"])}
+    styles = score_plots.arm_styles(looked_at.frame)
     figure = Figure(figsize=(4.4 * max(len(panels), 1), 1.2 + 0.3 * len(styles)), layout="constrained")
     games = {arm: scores.shape[1] for arm, scores in own.items()}
     for ax, (label, estimates) in zip(figure.subplots(1, max(len(panels), 1), squeeze=False).flat, panels.items()):

@@ -17,7 +17,6 @@ from mico.results import score_plots
 from mico.results.cells import NEARLY, finals
 from mico.results.condensed import KEY
 from mico.results.intervals import mean_intervals, printed
-from mico.results.plots import PALETTE
 from mico.results.scores import read_scores, with_arms
 
 LABELS = {
@@ -27,7 +26,7 @@ LABELS = {
     "dead_units": "dead units",
     "agreement": "agreement, U and |ΔV|",
 }
-_COLOURS = {"none": "0.45", "mico (paper)": PALETTE[0], "mico (chosen)": PALETTE[1]}
+Looks = Mapping[str, score_plots.Style]
 _LEVEL = 0.95
 _POINTS = 50
 _RESAMPLES = 2_000
@@ -128,10 +127,11 @@ def figures(frame: pd.DataFrame) -> Iterator[Drawing | Undrawn]:
         yield from (one for one in drawings(looked_at) if not _is_replaced(one))
     yield heat_maps(frame)
     rows = frame[frame["phase"] == "study"]
+    looks = _looks(rows)
     if len(rows):
-        yield curves(rows)
+        yield curves(rows, looks)
     for agent, own in rows.groupby("agent", sort=False):
-        yield representations(own, str(agent))
+        yield representations(own, str(agent), looks)
 
 
 def sweep_scores(frame: pd.DataFrame) -> pd.DataFrame:
@@ -181,36 +181,36 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
     return Drawing("alpha-beta", caption, figure, scores)
 
 
-def curves(frame: pd.DataFrame) -> Drawing:
+def curves(frame: pd.DataFrame, looks: Looks) -> Drawing:
     """Returns while learning, a row for each agent and a column for each game."""
     rows = _named(frame).rename(columns={"score": "value"})
     bands = mean_intervals(rows.dropna(subset="value"), ["agent", "env", "metric", "step"], _LEVEL)
     labels = {agent: f"{agent}: return" for agent in bands["agent"].unique()}
     caption = "Returns while learning: means over seeds with 95% intervals (Student)."
-    return Drawing("curves", caption, _panels(bands, "agent", labels), bands)
+    return Drawing("curves", caption, _panels(bands, "agent", labels, looks), bands)
 
 
-def representations(frame: pd.DataFrame, agent: str) -> Drawing | Undrawn:
+def representations(frame: pd.DataFrame, agent: str, looks: Looks) -> Drawing | Undrawn:
     """Norms, angles, effective rank, dead units and agreement of one agent against steps, game by game."""
     rows = _named(frame).melt(["env", "metric", "step", "seed"], [*LABELS], var_name="measure").dropna(subset="value")
     if rows.empty:
         return Undrawn(f"No figure of the representations of {agent}: nothing was measured.")
     bands = mean_intervals(rows, ["measure", "env", "metric", "step"], _LEVEL)
     caption = f"What {agent} makes of replayed batches while it learns: means over seeds with 95% intervals (Student)."
-    return Drawing(f"representations-{agent}", caption, _panels(bands, "measure", LABELS), bands)
+    return Drawing(f"representations-{agent}", caption, _panels(bands, "measure", LABELS, looks), bands)
 
 
-def style_of(metric: str) -> score_plots.Style:
-    """The same in all figures."""
-    return {"color": _COLOURS[metric], "linestyle": "-"}
+def _looks(rows: pd.DataFrame) -> Looks:
+    """Of each metric, in the colour that reports give to an arm with it: in the order of its name, after none."""
+    metrics = _named(rows)["metric"].unique()
+    return score_plots.styles(sorted(metrics, key=lambda metric: (metric != "none", metric)))
 
 
-def _panels(bands: pd.DataFrame, by: str, labels: Mapping[str, str]) -> Figure:
+def _panels(bands: pd.DataFrame, by: str, labels: Mapping[str, str], looks: Looks) -> Figure:
     """A row for each value of a column, a column for each game, and a line with its band for each arm."""
     rows, envs = [row for row in labels if (bands[by] == row).any()], sorted(bands["env"].unique())
     figure = Figure(figsize=(max(2.7 * len(envs), 5.4), 2.1 * len(rows) + 0.6), layout="constrained")
     axes = figure.subplots(len(rows), len(envs), squeeze=False)
-    styles = {metric: style_of(metric) for metric in _COLOURS}
     for (i, row), (j, env) in product(enumerate(rows), enumerate(envs)):
         ax, own = axes[i, j], bands[(bands[by] == row) & (bands["env"] == env)]
         ax.set_title("" if i else env.rpartition("/")[2], fontsize="medium")
@@ -218,11 +218,11 @@ def _panels(bands: pd.DataFrame, by: str, labels: Mapping[str, str]) -> Figure:
             ax.set_axis_off()
             continue
         own = own.sort_values("step", kind="stable").rename(columns={"metric": "arm"})
-        score_plots.aggregate_lines(own, ax, label="" if j else labels[row], style_of=styles)
+        score_plots.aggregate_lines(own, ax, label="" if j else labels[row], style_of=looks)
         ax.get_legend().remove()
         ax.set_xlabel("steps" if i == len(rows) - 1 else "")
     lines = {str(line.get_label()): line for ax in axes.flat for line in ax.lines}
-    shown = [metric for metric in _COLOURS if metric in lines]
+    shown = [metric for metric in looks if metric in lines]
     names = ["without" if metric == "none" else metric for metric in shown]
     figure.legend([lines[one] for one in shown], names, loc="outside upper center", ncols=3, frameon=False)
     return figure

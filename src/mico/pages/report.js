@@ -49,7 +49,7 @@ function boxes(place, set, entries, marked) {
 }
 
 function start() {
-  const marks = (index) => [swatch(page.arms[index].colour, DASHES[Math.floor(index / 6) % 4])];
+  const marks = (index) => [swatch(page.arms[index].colour, page.arms[index].dash)];
   boxes(byId("arms"), chosen.arms, page.arms.map(({ name }) => name), marks);
   boxes(byId("envs"), chosen.envs, page.envs.map(({ name }) => name), () => []);
   show();

@@ -1,6 +1,5 @@
 // One chart: the mean of every chosen arm in one environment, with its interval, and the values at one step.
 
-const DASHES = ["", "7 3", "2 3", "9 3 2 3"]; // of arms beyond the palette's six colours
 const PAD = { left: 52, right: 12, top: 10, bottom: 30 }; // pixels around the curves
 const whole = (number) => Math.round(number).toLocaleString("en");
 
@@ -63,7 +62,7 @@ class Chart {
   arms() {
     return page.arms.flatMap((arm, index) => {
       const curve = this.env.curves[index];
-      return curve && chosen.arms.has(arm.name) ? [{ ...arm, ...curve, dash: DASHES[Math.floor(index / 6) % 4] }] : [];
+      return curve && chosen.arms.has(arm.name) ? [{ ...arm, ...curve }] : [];
     });
   }
 

@@ -7,13 +7,14 @@ import pandas as pd
 
 from mico.pages.assembly import packed
 from mico.results.intervals import mean_intervals
-from mico.results.plots import colours
+from mico.results.score_plots import DASHES, arm_styles
 
 LEVEL = 0.75
+_DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "9 3 2 3 2 3"), strict=True))
 
 
 def curve_data(curves: pd.DataFrame) -> dict[str, Any]:
-    """What the page holds of `training_curves`: arms with their colours, and for each environment steps and numbers."""
+    """What the page holds of `training_curves`: arms with their looks, and for each environment steps and numbers."""
     bands = mean_intervals(curves, ("env", "arm", "step"), LEVEL)
     arms = {arm: index for index, arm in enumerate(curves["arm"].unique())}
     envs = []
@@ -21,9 +22,11 @@ def curve_data(curves: pd.DataFrame) -> dict[str, Any]:
         steps = np.unique(own["step"])
         found = {arms[arm]: _packed(part.set_index("step").reindex(steps)) for arm, part in own.groupby("arm")}
         envs.append({"name": str(env), "steps": packed(steps.astype(float), "<f8"), "curves": found})
-    shades = colours(arms)
+    looks = arm_styles(curves)
     return {
-        "arms": [{"name": str(arm), "colour": shades[arm]} for arm in arms],
+        "arms": [
+            {"name": str(arm), "colour": looks[arm]["color"], "dash": _DASHES[looks[arm]["linestyle"]]} for arm in arms
+        ],
         "envs": envs,
         "level": f"{LEVEL:.0%}",
     }

@@ -139,7 +139,8 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
     found = {f"{pair.arm} > {pair.base}": pair.probability(study) for pair in several}
     wide = 3 + _LETTER * max(map(len, found))
     figure = Figure(figsize=(max(6, wide), 1 + 0.4 * len(found)), layout="constrained")
-    ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement")
+    looks = dict(zip(found, (_styles(study)[pair.arm] for pair in several)))
+    ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement", style_of=looks)
     ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     caption = "How likely a run of one arm scores more than a run of the other, mean over environments, 95% intervals."
     yield Drawing("probability-of-improvement", caption, figure, _as_frame(found))
@@ -217,7 +218,7 @@ def _bands(curves: pd.DataFrame) -> pd.DataFrame:
 
 def _styles(study: Study) -> dict[str, score_plots.Style]:
     """The same for an arm in all figures and on the page."""
-    return score_plots.styles(study.curves["arm"].unique())
+    return score_plots.arm_styles(study.curves)
 
 
 def _as_frame(estimates: dict[str, Estimate]) -> pd.DataFrame:

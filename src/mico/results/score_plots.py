@@ -18,7 +18,7 @@ from mico.results.statistics import Band, Estimate
 Style = Mapping[str, Any]
 
 _GREY = {"color": "0.55", "linestyle": "-"}
-_DASHES = ("-", "--", ":", "-.")
+DASHES = ("-", "--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)))
 _LINEAR = 10  # per cent up to which improvements are drawn to scale: beyond, by their logarithms
 _LARGE = 50  # per cent: where none is larger, all are drawn to scale
 _ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks, times a power of ten
@@ -28,7 +28,23 @@ def styles(names: Iterable[Any]) -> dict[Any, Style]:
     """A colour for each name, with other dashes where it is used again: a name may look alike in several plots."""
     return {
         name: {"color": colour, "linestyle": dashes}
-        for name, (dashes, colour) in zip(names, cycle(product(_DASHES, PALETTE)))
+        for name, (dashes, colour) in zip(names, cycle(product(DASHES, PALETTE)))
+    }
+
+
+def arm_styles(runs: pd.DataFrame) -> dict[Any, Style]:
+    """One for each `arm`: of several agents the colour tells what is added to an `agent`, if anything, dashes which.
+
+    So all agents without a metric loss have one colour, and with MICo another, as those of a single agent.
+    """
+    arms = runs.drop_duplicates("arm")
+    added = [str(arm).removeprefix(str(agent)) for arm, agent in zip(arms["arm"], arms["agent"])]
+    agents, kinds = list(arms["agent"].unique()), sorted(set(added))
+    if not (1 < len(agents) <= len(DASHES) and 1 < len(kinds) <= len(PALETTE)):
+        return styles(arms["arm"])
+    return {
+        arm: {"color": PALETTE[kinds.index(kind)], "linestyle": DASHES[agents.index(agent)]}
+        for arm, agent, kind in zip(arms["arm"], arms["agent"], added)
     }
 
 
