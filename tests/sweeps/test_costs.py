@@ -44,6 +44,9 @@ def test_other_agents_are_slower_and_say_what_was_measured():
     large, largest = (estimate(fleet(runs, agent=["iqn"]), "gpu") for runs in (10, 40))
     assert (large.measured, large.seconds) == (True, pytest.approx(10_000_000 / 48_000))
     assert largest.seconds == pytest.approx(4 * large.seconds)
+    fused = {"agent.fractions": ["shared"], "network.precision": ["bfloat16"]}
+    quick = estimate(fleet(20, agent=["iqn"], fields=fused), "gpu")
+    assert (quick.measured, quick.seconds) == (True, pytest.approx(20_000_000 / 170_000))
     slower = estimate(fleet(10, agent=["m-iqn"]), "gpu")
     assert slower.seconds > large.seconds
     assert not slower.measured

@@ -72,7 +72,7 @@ class Cell(NamedTuple):
     config: Config
 
 
-class Estimate(NamedTuple):
+class Traced(NamedTuple):
     """Tables after so many updates of each pair, and the exact distances that they are held against."""
 
     updates: Int[np.ndarray, " K"]
@@ -160,7 +160,7 @@ def _measured(cell: Cell) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _online(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[int]) -> Estimate:
+def _online(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[int]) -> Traced:
     """Pairs of windows that begin in states drawn uniformly; there are as many windows as updates."""
     from mico.tabular.online import Schedule, online_mico
     from mico.tabular.simulator import simulate
@@ -177,17 +177,17 @@ def _online(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[
     if cell.estimate == "n-step":
         limits["n-step-mico"] = n_step_mico(mdp, policy, horizon)
     at = _moments(kept) - 1
-    return Estimate(found.updates[at] // pairs, found.trace[at], limits)
+    return Traced(found.updates[at] // pairs, found.trace[at], limits)
 
 
-def _swept(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[int]) -> Estimate:
+def _swept(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[int]) -> Traced:
     """Bisimulation from m samples; MICo is the case of one sample, self-distances included."""
     chain, moments = mdp.chain(policy), _moments(cell.config.sweeps)
     m, self_distance, target = 1, "sampled", "mico"
     if cell.estimate != SWEPT:
         m, self_distance, target = int(cell.estimate.split("-")[1]), cell.config.self_distance, "pi-bisimulation"
     trace = sampled_bisimulation(chain, m, moments, seed=seeds[0], self_distance=self_distance)
-    return Estimate(moments, trace, {target: distance(target, chain).value})
+    return Traced(moments, trace, {target: distance(target, chain).value})
 
 
 def _moments(last: int) -> Int[np.ndarray, " K"]:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from mico.deep.agents.iqn import AbstractImplicitAgent
+from mico.deep.settings import Run
 from mico.sweeps.plan import Fleet
 
 Device = Literal["cpu", "gpu"]
@@ -27,7 +29,9 @@ _DQN: dict[Device, Pace] = {
 _ATARI = Pace(*2 * ({1: 677.0, 8: 4_007.0, 16: 6_634.0, 32: 8_129.0},))
 # A fleet of ten runs of IQN with MICo learnt Space Invaders on the H200 at this pace, and two side by side at half of
 # it each, so that more runs are no faster.
-_IQN = Pace({10: 48_000.0}, {10: 48_000.0})
+_IQN = Pace(*2 * ({10: 48_000.0},))
+# Of 20 with shared fractions in bfloat16, for which there are kernels (Seaquest): docs/speed.md.
+_FUSED_IQN = Pace(*2 * ({20: 170_000.0},))
 # How many times DQN's time the others took, beside other work: rough.
 _TIMES_OF_DQN: dict[Device, dict[str, float]] = {
     "cpu": {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0},
@@ -38,24 +42,24 @@ _TIMES_OF_IQN = {"iqn": 1.0, "m-iqn": 1.4}
 _CONTROL = Pace(*2 * ({1: 196.0, 8: 273.0},))
 
 
-class Estimate(NamedTuple):
+class Cost(NamedTuple):
     """Seconds of a fleet, and whether its pace was measured for such runs or is derived from others'."""
 
     seconds: float
     measured: bool
 
 
-def estimate(fleet: Fleet, device: Device) -> Estimate | None:
+def estimate(fleet: Fleet, device: Device) -> Cost | None:
     """How long a fleet takes on a device; None where nothing like it was measured."""
     cell = fleet.members[0].cell
     family = cell.env.partition("/")[0]
     learns = any(member.cell.metric != "none" for member in fleet.members)
-    found = _pace(family, cell.agent, device)
+    found = _pace(family, fleet, device)
     if found is None:
         return None
     pace, slower, measured = found
     paces, count = pace.metric if learns else pace.none, len(fleet.members)
-    return Estimate(count * fleet.steps * slower / _rate(paces, count), measured and count >= min(paces))
+    return Cost(count * fleet.steps * slower / _rate(paces, count), measured and count >= min(paces))
 
 
 def makespan(seconds: Sequence[float], devices: int) -> float:
@@ -73,10 +77,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / units[name]:,.0f} {name}"
 
 
-def _pace(family: str, agent: str, device: Device) -> tuple[Pace, float, bool] | None:
+def _pace(family: str, fleet: Fleet, device: Device) -> tuple[Pace, float, bool] | None:
     """A pace, how many times as long the agent takes, and whether that was measured as it is."""
+    agent = fleet.members[0].cell.agent
     if family == "minatar" and device == "gpu" and agent in _TIMES_OF_IQN:
-        return _IQN, _TIMES_OF_IQN[agent], agent == "iqn"
+        return _FUSED_IQN if _fused(fleet.runs()[0]) else _IQN, _TIMES_OF_IQN[agent], agent == "iqn"
     if family == "minatar":
         return _DQN[device], _TIMES_OF_DQN[device][agent], agent == "dqn"
     if device == "gpu" and family == "atari":
@@ -84,6 +89,12 @@ def _pace(family: str, agent: str, device: Device) -> tuple[Pace, float, bool] |
     if device == "gpu" and family == "control":
         return _CONTROL, 1.0, False
     return None
+
+
+def _fused(run: Run) -> bool:
+    """Whether IQN's products are of the kind that has kernels on a GPU."""
+    agent, precision = run.agent, run.network.precision
+    return isinstance(agent, AbstractImplicitAgent) and agent.fractions == "shared" and precision == "bfloat16"
 
 
 def _rate(paces: dict[int, float], count: int) -> float:
