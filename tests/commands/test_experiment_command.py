@@ -3,16 +3,21 @@
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
+from functools import partial
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from made_results import made_rows, write_results
 from mico.cli import main
+from mico.commands import experiment
 from mico.experiments import EXPERIMENTS, counterexamples, minatar_results
 
 GAMES = ("breakout", "asterix")
@@ -26,6 +31,14 @@ def stopped(capsys, *argv):
     assert stop.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The folder of an experiment that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole")
+    main(["experiment", "counterexamples", "--workers", "1", "--out", str(out)])
+    return out
 
 
 def test_all_files_and_the_table_on_the_terminal(tmp_path, capsys):
@@ -56,11 +69,10 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert not (tmp_path / "x").exists()
 
 
-def test_another_folder_is_refused_and_resuming_names_what_differs(tmp_path, capsys):
+def test_another_folder_is_refused_and_resuming_names_what_differs(whole, tmp_path, capsys):
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     argv = ["experiment", "counterexamples", "--out", str(tmp_path)]
-    main(argv)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
-    capsys.readouterr()
     assert "--resume goes on" in stopped(capsys, *argv[1:])
     line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
     assert "k is 3.0, but 2.0 in what --resume goes on with" in line
@@ -76,22 +88,46 @@ def test_a_damaged_configuration_is_named(tmp_path, capsys, text):
     assert f"{tmp_path / 'config.json'} is not the configuration of an experiment" in line
 
 
-def test_a_damaged_cell_is_named(tmp_path, capsys):
+@pytest.mark.parametrize("file", ["counterexamples.csv", "cells/0.csv"])
+@pytest.mark.parametrize("more", [[], ["--resume"]])
+def test_data_that_no_configuration_tells_of_is_nobodys(tmp_path, capsys, file, more):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("a,b\n1,2\n")
+    line = stopped(capsys, "counterexamples", "--out", tmp_path, *more)
+    assert f"{tmp_path / file} is there, but no config.json says what it is of" in line
+    assert (tmp_path / file).read_text() == "a,b\n1,2\n"
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_results_without_their_configuration_are_not_taken_for_others(whole, tmp_path, capsys):
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "config.json").unlink()
+    assert "counterexamples.csv is there" in stopped(capsys, "counterexamples", "--k", 3, "--out", tmp_path)
+
+
+def test_no_word_of_the_table_is_cut(whole, tmp_path, capsys, monkeypatch):
+    """In a pipe rows are as long as they are; a narrow terminal shows the same letters in more rows."""
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
+    shown = {}
+    for terminal in (False, True):
+        narrow = partial(Console, force_terminal=terminal, width=40, color_system=None)
+        monkeypatch.setattr(experiment, "Console", narrow)
+        main(["experiment", "counterexamples", "--resume", "--out", str(tmp_path)])
+        shown[terminal] = capsys.readouterr().out.splitlines()[1:-1]  # the table, between two sentences
+    row = "no discount U(x, y) of two states, by the equation as printed 2.00 1.82 slip"
+    assert row in [" ".join(row.split()) for row in shown[False]]
+    assert max(map(len, shown[True])) == 40
+    letters = [Counter("".join("".join(rows).replace("─", " ").split())) for rows in shown.values()]
+    assert letters[0] == letters[1]
+
+
+def test_a_damaged_cell_is_named(whole, tmp_path, capsys):
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     argv = ["counterexamples", "--out", str(tmp_path)]
-    main(["experiment", *argv])
     (tmp_path / "counterexamples.csv").unlink()
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "0.csv").write_text("")
-    capsys.readouterr()
     assert f"{tmp_path / 'cells' / '0.csv'} is no table" in stopped(capsys, *argv, "--resume")
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The folder of an experiment that nobody stopped."""
-    out = tmp_path_factory.mktemp("whole")
-    main(["experiment", "counterexamples", "--workers", "1", "--out", str(out)])
-    return out
 
 
 def test_what_cannot_be_measured_leaves_the_folder_free(tmp_path, capsys):

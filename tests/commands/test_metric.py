@@ -80,6 +80,42 @@ def test_the_same_command_writes_the_same_bytes(metric):
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first
 
 
+@pytest.mark.parametrize("more", [["--seed", "1"], ["--policy", "random", "--policy-seed", "1"], ["--discount", "0.5"]])
+def test_files_of_another_question_are_replaced_with_a_word(metric, more):
+    first, _ = metric("garnet", "--seed", "0", "--num-states", "5")
+    again, _ = metric("garnet", "--seed", "0", "--num-states", "5")
+    other, _ = metric("garnet", "--seed", "0", "--num-states", "5", *more)
+    assert ["another measurement" in printed for printed in (first, again, other)] == [False, False, True]
+    files = ", ".join(f"out/garnet-mico.{end}" for end in ("npz", "csv", "png", "pdf"))
+    assert f"replaced what another measurement had written: {files}\n" in other
+
+
+def test_files_of_one_stem_are_problems_of_their_own(metric, tmp_path):
+    save(tmp_path / "mine.npz", problem("two-state"))
+    save(tmp_path / "mine.json", problem("value-example"))
+    metric("mine.npz")
+    assert "replaced what another measurement had written: out/mine-mico.npz" in metric("mine.json")[0]
+
+
+def test_a_table_that_stays_from_an_earlier_measurement_is_named(metric):
+    metric("open-grid", "--height", "1", "--width", "3")
+    printed, _ = metric("open-grid", "--height", "1", "--width", "301")
+    assert "left what another measurement had written: out/open-grid-mico.csv\n" in printed
+
+
+def test_files_are_replaced_whole(metric, monkeypatch):
+    _, out = metric("open-grid", "--height", "1", "--width", "3")
+    first = {path.name: path.read_bytes() for path in out.iterdir()}
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("mico.results.folders.sync", broken)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        metric("open-grid", "--height", "1", "--width", "4")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == first
+
+
 def test_more_than_300_states_have_no_table(metric):
     printed, out = metric("open-grid", "--height", "1", "--width", "301")
     assert "left out out/open-grid-mico.csv: 301 states" in printed

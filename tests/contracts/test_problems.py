@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mico.tabular import problems
-from mico.tabular.problems import MDPS, Layout, Problem
+from mico.tabular.problems import FEWEST_STATES, MDPS, Layout, Problem
 
 RANDOM = [name for name in MDPS if "seed" in inspect.signature(MDPS[name]).parameters]
 discounts = st.floats(0.0, 0.999)
@@ -80,6 +80,19 @@ def test_names_layout_and_policy_fit_the_mdp(needed, name):
         painted = problem.layout.paint(np.arange(problem.mdp.num_states))
         np.testing.assert_array_equal(np.nan_to_num(painted, nan=-1), problem.layout.cells)
         assert len(problem.layout.goals) >= 1
+
+
+@pytest.mark.parametrize("name", MDPS)
+def test_options_that_set_the_size_tell_it_before_the_problem_is_built(needed, name):
+    """Every whole number but a seed and what chooses among states, actions or levels is one of them."""
+    parameters = inspect.signature(MDPS[name]).parameters
+    numbers = {key for key, parameter in parameters.items() if parameter.annotation is int}
+    sizes = inspect.signature(FEWEST_STATES.get(name, lambda: 0)).parameters
+    assert set(sizes) == numbers - {"seed", "num_actions", "next_states", "levels"}
+    if sizes:
+        given = {key: parameters[key].default + 1 for key in sizes}
+        num_states = MDPS[name](**needed[name], **given).mdp.num_states
+        assert min(num_states, 10_000) <= FEWEST_STATES[name](**given) <= num_states
 
 
 @pytest.mark.parametrize("name", RANDOM)

@@ -60,6 +60,22 @@ def test_map_view_marks_rows_and_columns(ax):
     assert found == {(1, 0): "*", (0, 2): "o"}
 
 
+def test_a_figure_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch, ax):
+    files = plots.save(ax.figure, tmp_path / "figure")
+    old = [file.read_bytes() for file in files]
+    ax.plot([0, 1], [0, 1])
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mico.results.folders.sync", broken)
+        with pytest.raises(OSError, match="No space"):
+            plots.save(ax.figure, tmp_path / "figure")
+    assert [file.read_bytes() for file in files] == old
+    assert set(tmp_path.iterdir()) == set(files)
+
+
 def test_save_writes_png_and_pdf_and_always_the_same_bytes(tmp_path):
     files = []
     for name in ("one.v1", "two.v1"):

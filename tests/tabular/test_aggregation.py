@@ -195,6 +195,7 @@ def test_optimal_values_of_aggregated_mdps(seed):
     assert (np.abs(value - value[own]) <= d[np.arange(4), own] + 1e-9).all()
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_bad_input():
     with pytest.raises(ValueError, match="radius must be finite and not negative, but is -1"):
         epsilon_cover(LINE, radius=-1.0)
@@ -203,6 +204,10 @@ def test_bad_input():
     for number in (0, 7):
         with pytest.raises(ValueError, match=rf"num_clusters must lie in 1\.\.6, but is {number}"):
             k_medoids(LINE, num_clusters=number, seed=0)
+    with pytest.raises(ValueError, match=r"num_clusters must be a whole number, not 1.5"):
+        k_medoids(LINE, num_clusters=1.5, seed=0)
+    with pytest.raises(ValueError, match="seed must be at least 0, but is -1"):
+        k_medoids(LINE, num_clusters=2, seed=-1)
     with pytest.raises(ValueError, match=r"d must have shape \[S, S\]"):
         k_medoids(LINE[:, :3], num_clusters=2, seed=0)
     with pytest.raises(ValueError, match="d is empty"):

@@ -123,6 +123,31 @@ def test_other_regressions_are_refused(unchecked):
         regression_error(np.ones((3, 1)), np.ones(3), regression="cubic")
 
 
+@pytest.mark.parametrize("regression", ["linear", "affine"])
+def test_regressions_of_another_shape_are_refused(unchecked, regression):
+    for value in (np.ones(4), np.ones((3, 2)), np.float64(1.0)):
+        with pytest.raises(ValueError, match=r"value has shape \[.*\], but features ask for \[3\]"):
+            regression_error(np.ones((3, 1)), value, regression=regression)
+    with pytest.raises(ValueError, match=r"features must have shape \[S, k\], but has \[3\]"):
+        regression_error(np.ones(3), np.ones(3), regression=regression)
+
+
+def test_what_features_are_not_made_of(unchecked):
+    with pytest.raises(ValueError, match=r"chain must be a Chain \(mdp.chain\(policy\)\), not MDP"):
+        proto_value_functions(problem("two-state").mdp)
+    for arguments, message in (
+        ((4, -1, 0), "k must be at least 1, but is -1"),
+        ((4, 1.5, 0), "k must be a whole number, not 1.5"),
+        ((0, 2, 0), "num_states must be at least 1, but is 0"),
+        ((4, 2, -1), "seed must be at least 0, but is -1"),
+    ):
+        num_states, k, seed = arguments
+        with pytest.raises(ValueError, match=message):
+            random_features(num_states, k, seed=seed)
+    with pytest.raises(ValueError, match="seed must be at least 0, but is -1"):
+        umap_embedding(points(6), 2, seed=-1)
+
+
 def test_features_that_repeat_themselves_are_no_trouble():
     rng = np.random.default_rng(1)
     features, value = rng.random((10, 3)), rng.random(10)

@@ -234,8 +234,12 @@ def test_double_precision_stays_inside():
         ({"updates": 5, "exponent": 0.5}, "exponent .* 0.5"),
         ({"updates": 5, "exponent": 1.5}, "exponent .* 1.5"),
         ({"updates": 5, "checkpoints": 6}, "checkpoints .* 6"),
+        ({"updates": 1e3}, "updates must be a whole number, not 1000.0"),
+        ({"updates": float("nan")}, "updates must be a whole number, not nan"),
+        ({"updates": 5, "checkpoints": 1.5}, "checkpoints must be a whole number, not 1.5"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_bad_schedules(settings, message):
     with pytest.raises(ValueError, match=message):
         Schedule(**settings)

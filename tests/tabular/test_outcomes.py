@@ -106,6 +106,21 @@ def test_outcomes_that_make_no_mdp(change, message):
 
 
 @pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((0, 1), "num_states must be at least 1, but is 0"),
+        ((2, 0), "num_actions must be at least 1, but is 0"),
+        ((2.5, 1), "num_states must be a whole number, not 2.5"),
+    ],
+)
+def test_sizes_that_make_no_mdp(size, message):
+    both = np.array([0, 1])
+    with pytest.raises(ValueError, match=message):
+        MDP.from_outcomes(Outcomes(both, np.zeros(2, dtype=int), both, np.ones(2), np.zeros(2)), *size, 0.9)
+
+
+@pytest.mark.usefixtures("unchecked")
 def test_outcomes_with_states_that_are_no_integers():
     both = np.array([0, 1])
     outcomes = Outcomes(both * 1.0, np.zeros(2, dtype=int), both, np.ones(2), np.zeros(2))

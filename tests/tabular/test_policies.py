@@ -77,6 +77,9 @@ def test_uniform_policy():
 def test_deterministic_policy():
     mdp = garnet(3, 2, seed=0)
     np.testing.assert_array_equal(deterministic_policy(mdp, np.array([1, 0, 1])), [[0, 1], [1, 0], [0, 1]])
+    np.testing.assert_array_equal(deterministic_policy(mdp, [1, 0, 1]), [[0, 1], [1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="actions must hold integers, not float64"):
+        deterministic_policy(mdp, [1.0, 0.0, 1.0])
     with pytest.raises(ValueError, match=r"actions\[2\] = 2 is outside 0..1"):
         deterministic_policy(mdp, np.array([1, 0, 2]))
     with pytest.raises(ValueError, match=r"actions\[0\] = -1 is outside 0..1"):

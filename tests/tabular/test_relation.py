@@ -216,3 +216,11 @@ def test_a_large_sparse_ring():
 def test_bad_tolerance(tolerance):
     with pytest.raises(ValueError, match="tolerance must be finite and not negative"):
         bisimulation_relation(five_states(), tolerance=tolerance)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_relation_is_asked_of_what_it_is_of():
+    with pytest.raises(ValueError, match="mdp must be an MDP, not Chain"):
+        bisimulation_relation(five_states().chain(), tolerance=0.0)
+    with pytest.raises(ValueError, match=r"chain must be a Chain \(mdp.chain\(policy\)\), not MDP"):
+        policy_bisimulation_relation(five_states(), tolerance=0.0)

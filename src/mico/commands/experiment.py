@@ -17,7 +17,7 @@ import tyro
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from mico import __version__
 from mico.commands.text import summary
@@ -30,6 +30,7 @@ from mico.results.intervals import printed
 from mico.results.lock import exclusive
 
 _CONFIG = "config.json"
+_LONGEST_ROW = 1000
 
 
 @dataclass(frozen=True)
@@ -108,10 +109,10 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
         write_whole(data, frame.to_csv(index=False).encode())
         evaluation.forget()
     table = module.table(frame)
-    table.to_csv(out / f"{name}-table.csv", index=False)
+    write_whole(out / f"{name}-table.csv", table.to_csv(index=False).encode())
     plots.save(module.plot(frame), out / name)
     _write_more(module, frame, out, console)
-    console.print(_shown(table))
+    _print_whole(table, console)
     console.print(f"Figure (PNG, PDF), data and table (CSV) and settings are in {out}.", soft_wrap=True)
 
 
@@ -153,6 +154,9 @@ def _claim(out: Path, described: dict[str, Any], resume: bool, free: Collection[
     path = out / _CONFIG
     described = json.loads(json.dumps(described))
     if not path.exists():
+        for data in (out / f"{described['experiment']}.csv", *sorted(out.glob("cells/*.csv"))):
+            if data.exists():
+                raise ValueError(f"{data} is there, but no {_CONFIG} says what it is of: give another --out")
         write_json(path, described)
         return True
     if not resume:
@@ -181,8 +185,11 @@ def _bar(console: Console, name: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def _shown(table: pd.DataFrame) -> Table:
-    shown = Table(*map(str, table.columns), box=box.SIMPLE)
+def _print_whole(table: pd.DataFrame, console: Console) -> None:
+    """Rows as long as they are, or on a terminal as wide as it is, where long words are folded."""
+    shown = Table(*(Column(str(name), overflow="fold") for name in table.columns), box=box.SIMPLE)
     for line in table.itertuples(index=False):
         shown.add_row(*(printed(value) if isinstance(value, float) else str(value) for value in line))
-    return shown
+    if not console.is_terminal:
+        console.width = _LONGEST_ROW
+    console.print(shown)

@@ -43,11 +43,8 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
-    request = requested("explore", Options, argv)
+    request = requested("explore", Options, argv, lambda count: f"{16e-6 / 3 * count**2:.2g} MB a metric")
     options, mdp = request.options, request.problem.mdp
-    if mdp.num_states > options.max_states:
-        size = f"{mdp.num_states} states, {16e-6 / 3 * mdp.num_states**2:.2g} MB a metric"
-        raise ValueError(f"max_states is {options.max_states}, and {request.name} has {size}: --max-states allows it")
     names, left_out = _selected(options, mdp.num_states)
     policy = named_policy(options.policy, request.problem, seed=options.policy_seed)
     values = {"policy": mdp.chain(policy).value(), "mdp": optimal_value(mdp)}
@@ -70,7 +67,7 @@ def main(argv: list[str]) -> None:
 def _selected(options: Options, num_states: int) -> tuple[list[str], str | None]:
     """The metrics to show, and which others are left out and why."""
     for name in options.metrics:
-        metric_named(name)
+        metric_named(name, "--metrics")
     if options.metrics:
         return list(dict.fromkeys(options.metrics)), None
     if num_states <= options.max_transport_states:

@@ -38,17 +38,19 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
-    _measure(requested("metric", Options, argv))
+    _measure(requested("metric", Options, argv, _weight))
+
+
+def _weight(num_states: int) -> str:
+    return f"a matrix of {8e-9 * num_states**2:.2g} GB (mico.tabular.factored_mico needs none)"
 
 
 def _measure(request: Request[Options]) -> None:
     name, problem, options = request.name, request.problem, request.options
     mdp = problem.mdp
-    if mdp.num_states > options.max_states:
-        size = f"{mdp.num_states} × {mdp.num_states} matrix of {8e-9 * mdp.num_states**2:.2g} GB"
-        advice = "mico.tabular.factored_mico needs no such matrix, --max-states allows it"
-        raise ValueError(f"max_states is {options.max_states}, and {name} asks for a {size}: {advice}")
-    metric_named(options.metric)
+    metric = metric_named(options.metric, "--metric")
+    if metric.on == "mdp" and options.policy is not None:
+        raise ValueError(f"--policy {options.policy} must be left out: {options.metric} is a metric of the MDP alone")
     policy = named_policy(options.policy, problem, seed=options.policy_seed)
     origin = _origin(problem, options.state)
     out = writable(options.out)
@@ -57,7 +59,7 @@ def _measure(request: Request[Options]) -> None:
     with shown(console, f"{options.metric} of {mdp.num_states} states", options.tolerance):
         solution = distance(options.metric, mdp, policy, tolerance=options.tolerance, reward=options.reward)
     seconds = time.perf_counter() - start
-    if policy is None and METRICS[options.metric].on == "policy":
+    if policy is None and metric.on == "policy":
         policy = uniform_policy(mdp)
     measurement = Measurement(options.metric, name, problem, request.own, policy, options.reward, solution, seconds)
     console.print(summary_table(measurement))

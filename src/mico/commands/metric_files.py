@@ -1,5 +1,6 @@
 """The files of a measurement: matrix, table and figures."""
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,40 +12,67 @@ from matplotlib.figure import Figure
 
 from mico.commands.measurement import Measurement
 from mico.results import plots
+from mico.results.folders import write_whole
 from mico.tabular.problems import Layout
 
 _TABLE_STATES = 300  # whose table has 90,000 lines
+_ENDINGS = (".npz", ".csv", ".png", ".pdf", "-map.png", "-map.pdf")
 
 
 def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iterator[str]:
-    """Write NAME.npz, .csv, .png and .pdf, and the map from `origin` where there is one; say what was written."""
-    path, problem, value = out / measurement.name, measurement.problem, measurement.solution.value
-    np.savez_compressed(f"{path}.npz", **_arrays(measurement))
-    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
-    ax = plots.heat_map(value, figure.subplots(), names=problem.names)
-    ax.set_title(measurement.metric)
-    plots.save(figure, path)
+    """Write NAME.npz, .csv, .png and .pdf, and the map from `origin` where there is one; say what was written.
+
+    Files of another measurement give way, and are named.
+    """
+    path, problem = out / measurement.name, measurement.problem
+    before = {file: file.read_bytes() for ending in _ENDINGS if (file := Path(f"{path}{ending}")).exists()}
+    files = {Path(f"{path}{ending}"): data for ending, data in _contents(measurement, origin).items()}
+    for file, data in files.items():
+        write_whole(file, data)
     yield f"wrote {path}.npz, .png, .pdf"
     if problem.mdp.num_states > _TABLE_STATES:
         yield f"left out {path}.csv: {problem.mdp.num_states} states are more than {_TABLE_STATES}"
     else:
-        _table(value, problem.names).to_csv(f"{path}.csv", index=False)
         yield f"wrote {path}.csv"
-    if problem.layout is None:
-        return
-    if origin is None:
+    if problem.layout is not None and origin is None:
         yield "left out the map: it has no goal, and no --state was given"
-    else:
-        _draw_map(measurement, problem.layout, origin, path)
+    elif problem.layout is not None:
         yield f"wrote {path}-map.png, .pdf: distances from state {origin}"
+    replaced = [file for file, data in before.items() if files.get(file, data) != data]
+    if replaced:
+        yield f"replaced what another measurement had written: {_listed(replaced)}"
+    left = [file for file in before if file not in files]
+    if left:
+        yield f"left what another measurement had written: {_listed(left)}"
 
 
-def _draw_map(measurement: Measurement, layout: Layout, origin: int, path: Path) -> None:
+def _contents(measurement: Measurement, origin: int | None) -> dict[str, bytes]:
+    """What each file holds, by the ending of its name."""
+    problem, value = measurement.problem, measurement.solution.value
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **_arrays(measurement))
+    figure = Figure(figsize=(5.6, 4.6), layout="constrained")
+    ax = plots.heat_map(value, figure.subplots(), names=problem.names)
+    ax.set_title(measurement.metric)
+    files = {".npz": archive.getvalue(), **plots.drawn(figure)}
+    if problem.mdp.num_states <= _TABLE_STATES:
+        files[".csv"] = _table(value, problem.names).to_csv(index=False).encode()
+    if problem.layout is not None and origin is not None:
+        drawn = plots.drawn(_map(measurement, problem.layout, origin))
+        files.update({f"-map{ending}": data for ending, data in drawn.items()})
+    return files
+
+
+def _listed(files: list[Path]) -> str:
+    return ", ".join(map(str, files))
+
+
+def _map(measurement: Measurement, layout: Layout, origin: int) -> Figure:
     figure = Figure(figsize=(5.2, 4.4), layout="constrained")
     image, marks = layout.paint(measurement.solution.value[origin]), _marks(layout, origin)
     ax = plots.map_view(image, figure.subplots(), marks=marks)
     ax.set_title(f"{measurement.metric}, from state {origin}")
-    plots.save(figure, path.with_name(f"{path.name}-map"))
+    return figure
 
 
 def _arrays(measurement: Measurement) -> dict[str, Any]:

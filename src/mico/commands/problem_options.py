@@ -12,6 +12,7 @@ import tyro
 
 from mico.commands.text import summary
 from mico.tabular import MDPS, Problem, load
+from mico.tabular.problems import FEWEST_STATES
 
 Options = TypeVar("Options")
 
@@ -26,8 +27,11 @@ class Request(Generic[Options]):
     options: Options
 
 
-def requested(command: str, options: type[Options], argv: list[str]) -> Request[Options]:
-    """What `mico COMMAND PROBLEM ...` asks for; `options` is the dataclass of what can be asked of every problem."""
+def requested(command: str, options: type[Options], argv: list[str], weight: Callable[[int], str]) -> Request[Options]:
+    """What `mico COMMAND PROBLEM ...` asks for; `options` is the dataclass of what can be asked of every problem.
+
+    Its `max_states` refuses larger ones, where it can before they are built; `weight` says what so many states take.
+    """
     if argv[:1] in (["-h"], ["--help"]):
         about = "PROBLEM is a name that `mico list` shows, or an .npz or .json file. It may have options of its own."
         tyro.cli(options, prog=f"mico {command} PROBLEM", description=about, args=["--help"])
@@ -35,7 +39,28 @@ def requested(command: str, options: type[Options], argv: list[str]) -> Request[
         raise ValueError(f"{command} needs a PROBLEM first: a name that `mico list` shows, or an .npz or .json file")
     name, factory = _factory(argv[0])
     parsed, own = _parsed(f"mico {command} {argv[0]}", options, factory, argv[1:])
-    return Request(name, factory(**own), own, parsed)
+    fewest = FEWEST_STATES.get(argv[0], lambda: 0)
+    sizes = {key: own[key] for key in inspect.signature(fewest).parameters}
+    most = vars(parsed)["max_states"]
+
+    def check_size(num_states: int, said: str) -> None:
+        if num_states > most:
+            what = f"{_typed(name, sizes)} has {said} states, {weight(num_states)}"
+            raise ValueError(f"max_states is {most}, and {what}: --max-states allows it")
+
+    count = fewest(**sizes)
+    check_size(count, f"at least {count}")
+    try:
+        problem = factory(**own)
+    except (MemoryError, OverflowError) as error:
+        numbers = {key: value for key, value in own.items() if type(value) is int}
+        raise ValueError(f"{_typed(name, numbers)} takes more memory than there is: {error}") from error
+    check_size(problem.mdp.num_states, str(problem.mdp.num_states))
+    return Request(name, problem, own, parsed)
+
+
+def _typed(name: str, options: dict[str, Any]) -> str:
+    return " ".join([name, *(f"--{key.replace('_', '-')} {value}" for key, value in options.items())])
 
 
 def _factory(given: str) -> tuple[str, Callable[..., Problem]]:

@@ -1,5 +1,6 @@
 """Figures: each plot takes data and an Axes and returns the Axes; no global figure is ever open."""
 
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -14,6 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
+from mico.results.folders import write_whole
 from mico.results.intervals import mean_interval
 
 _COLOURS = colormaps["viridis"].with_extremes(bad="0.86")  # perceptually uniform; walls are grey, which it never is
@@ -106,10 +108,18 @@ def agreement(groups: Mapping[str, Float[np.ndarray, "N 2"]], ax: Axes) -> Axes:
 
 def save(figure: Figure, path: Path) -> list[Path]:
     """Write the figure as PNG and as PDF beside it; the same figure gives the same bytes."""
-    files = [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "pdf")]
-    figure.savefig(files[0], dpi=150, bbox_inches="tight")
-    figure.savefig(files[1], bbox_inches="tight", metadata={"CreationDate": None})
-    return files
+    files = {path.with_name(f"{path.name}{ending}"): data for ending, data in drawn(figure).items()}
+    for file, data in files.items():
+        write_whole(file, data)
+    return list(files)
+
+
+def drawn(figure: Figure) -> dict[str, bytes]:
+    """What the figure's files hold, by their endings."""
+    png, pdf = io.BytesIO(), io.BytesIO()
+    figure.savefig(png, format="png", dpi=150, bbox_inches="tight")
+    figure.savefig(pdf, format="pdf", bbox_inches="tight", metadata={"CreationDate": None})
+    return {".png": png.getvalue(), ".pdf": pdf.getvalue()}
 
 
 def _with_bar(image: AxesImage, ax: Axes, label: str) -> None:

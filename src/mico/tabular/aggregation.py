@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mico.tabular.partition import Partition
-from mico.tabular.validation import Distances, checked_discount, checked_distances
+from mico.tabular.validation import Distances, check_whole, checked_discount, checked_distances
 
 
 @final
@@ -46,8 +46,8 @@ def k_medoids(d: Any, *, num_clusters: int, seed: int) -> Aggregation:
     """
     distance = _without_diagonal(d)
     size = len(distance)
-    if not 1 <= num_clusters <= size:
-        raise ValueError(f"num_clusters must lie in 1..{size}, but is {num_clusters}")
+    check_whole("num_clusters", num_clusters, 1, size)
+    check_whole("seed", seed, 0)
     first = int(np.random.default_rng(seed).integers(size))
     centres = _farthest_first(distance, first, num_clusters, -np.inf)
     slack = 1e-13 * size * np.abs(distance).max()  # a gain of rounding alone could swap for ever

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from mico.tabular.mdp import Chain
 from mico.tabular.metrics import distance, factored_mico
-from mico.tabular.validation import checked_distances
+from mico.tabular.validation import check_kind, check_whole, checked_distances
 
 Features = Float[np.ndarray, "S k"]
 Regression = Literal["linear", "affine"]
@@ -24,8 +24,8 @@ def umap_embedding(d: Float[np.ndarray, "S S"], k: int, *, seed: int) -> Feature
     """
     d = checked_distances(d)
     size = d.shape[0]
-    if not 1 <= k <= size:
-        raise ValueError(f"k must lie in 1..{size}, but is {k}")
+    check_whole("k", k, 1, size)
+    check_whole("seed", seed, 0)
     if size < 3:
         raise ValueError(f"d is of {size} states, but UMAP needs at least 3")
     apart = int(np.abs(np.diag(d)).argmax())
@@ -54,6 +54,7 @@ def proto_value_functions(chain: Chain) -> Float[np.ndarray, "S S"]:
 
     The graph joins two different states if the chain can move from one to the other, either way.
     """
+    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
     moves = chain.dense_transition() > 0
     adjacency = (moves | moves.T).astype(float)
     np.fill_diagonal(adjacency, 0.0)
@@ -62,6 +63,8 @@ def proto_value_functions(chain: Chain) -> Float[np.ndarray, "S S"]:
 
 def random_features(num_states: int, k: int, *, seed: int) -> Features:
     """Independent standard normal numbers; with one seed, more features begin with the same ones."""
+    for name, number, least in (("num_states", num_states, 1), ("k", k, 1), ("seed", seed, 0)):
+        check_whole(name, number, least)
     return np.random.default_rng(seed).standard_normal((k, num_states)).T
 
 
@@ -81,6 +84,10 @@ def regression_error(
     r"""$V - \hat V$ for the least-squares fit of V on the features, and on a constant too if it is `"affine"`."""
     if regression not in ("linear", "affine"):
         raise ValueError(f"regression must be 'linear' or 'affine', not {regression!r}")
+    if np.ndim(features) != 2:
+        raise ValueError(f"features must have shape [S, k], but has {list(np.shape(features))}")
+    if np.shape(value) != (len(features),):
+        raise ValueError(f"value has shape {list(np.shape(value))}, but features ask for [{len(features)}]")
     if regression == "affine":
         features = np.pad(features, ((0, 0), (0, 1)), constant_values=1.0)
     weights = np.linalg.lstsq(features, value)[0]

@@ -1,6 +1,7 @@
 """Finite MDPs and Markov chains: one layout, validated once, with arrays that are read-only afterwards."""
 
-from typing import Any, Literal, final
+from copy import copy
+from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +23,19 @@ from mico.tabular.validation import (
 )
 
 Reward = Literal["mean", "sampled"]
+_EPS = float(np.finfo(float).eps)
 _DIRECT_SOLVE = 20_000  # states up to which a sparse LU is the quick way to a value
+
+
+class Rounding(NamedTuple):
+    """How far the numbers of a model can be from those they stand for: a reward, and the entries of a row together."""
+
+    reward: float = 0.0
+    transition: float = 0.0
+
+    def error(self, largest: float, discount: float) -> float:
+        r"""What that does to a metric $d = |r_x - r_y| + \gamma\,\mathcal C(d)(P_x, P_y)$ that is nowhere larger."""
+        return 2 * (self.reward + discount * self.transition * largest) / (1 - discount)
 
 
 @final
@@ -30,7 +43,7 @@ class Chain:
     r"""A Markov chain with rewards: what a policy makes of an MDP, $(P^\pi, r^\pi, \gamma)$.
 
     `transition` is [S, S], dense or sparse. `law`, where given, is the distribution of the reward in each state, and
-    then `reward` is its mean.
+    then `reward` is its mean. `relative` is the reward up to a constant, whose differences have all their digits.
     """
 
     def __init__(self, transition: Any, reward: Any, discount: float, *, law: RewardLaw | None = None):
@@ -43,6 +56,7 @@ class Chain:
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
         check_span(self.reward, self.discount)
+        self.relative, self.rounding = self.reward, Rounding()
         self.law = None if law is None else checked_law(law, self.reward)
 
     @property
@@ -67,7 +81,7 @@ class Chain:
     def reward_gap(self) -> Float[np.ndarray, "S S"]:
         r"""$|r_x - r_y|$; with a reward law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
         if self.law is None:
-            return np.abs(self.reward[:, None] - self.reward[None, :])
+            return np.abs(self.relative[:, None] - self.relative[None, :])
         levels, weights = self.law
         apart = np.abs(levels[:, None] - levels[None, :])
         return weights @ (weights @ apart).T
@@ -98,6 +112,7 @@ class MDP:
         else:
             self.reward = checked_reward(given, self.shape)
             check_span(self.reward, self.discount)
+            self.relative, self.rounding = _centred(self.reward), Rounding()
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, num_states: int, num_actions: int, discount: float) -> "MDP":
@@ -116,6 +131,10 @@ class MDP:
     def _price(self, outcomes: Outcomes) -> None:
         check_span(outcomes.reward, self.discount)
         self._outcomes, self.reward = outcomes, outcomes.mean_reward(self.shape)
+        centred = outcomes._replace(reward=_centred(outcomes.reward))
+        self.relative = centred.mean_reward(self.shape)
+        terms = np.bincount(outcomes.state * self.num_actions + outcomes.action).max()
+        self.rounding = Rounding(_summed(int(terms), centred.reward))
 
     @property
     def num_states(self) -> int:
@@ -144,13 +163,17 @@ class MDP:
         return self._outcomes if self._outcomes is not None else _outcomes.unpriced(self.kernels, self.reward)
 
     def with_discount(self, discount: float) -> "MDP":
-        other = MDP(self.transition, self.reward, discount)
-        other._outcomes = self._outcomes
+        other = copy(self)
+        other.discount = checked_discount(discount)
+        check_span(self.reward if self._outcomes is None else self._outcomes.reward, other.discount)
         return other
 
     def action_chains(self) -> list[Chain]:
         """One chain an action: what the policy that always takes it makes of the MDP."""
-        return [Chain(kernel, self.reward[:, a], self.discount) for a, kernel in enumerate(self.kernels)]
+        chains = [Chain(kernel, self.reward[:, a], self.discount) for a, kernel in enumerate(self.kernels)]
+        for action, chain in enumerate(chains):
+            chain.relative, chain.rounding = self.relative[:, action], self.rounding
+        return chains
 
     def chain(self, policy: Any = "uniform", *, reward: Reward = "mean") -> Chain:
         r"""$P^\pi_x = \sum_a \pi(a|x) P^a_x$ and $r^\pi$; `reward="sampled"` keeps the law of the reward as well."""
@@ -162,8 +185,18 @@ class MDP:
             transition = sum(parts, start=sp.csr_array((self.num_states, self.num_states)))
         else:
             transition = np.matmul(probs[:, None, :], self.transition)[:, 0]
-        law = self.outcomes().law(probs) if reward == "sampled" else None
-        return Chain(transition, (probs * self.reward).sum(axis=1), self.discount, law=law)
+        possible = self.outcomes() if reward == "sampled" else None
+        law = None if possible is None else possible.law(probs)
+        chain = Chain(transition, (probs * self.reward).sum(axis=1), self.discount, law=law)
+        chain.relative = checked_reward((probs * self.relative).sum(axis=1), (self.num_states,))
+        mixed = int((probs > 0).sum(axis=1).max())
+        sums = (mixed + 4) * _EPS if mixed > 1 else 0.0  # a policy that mixes nothing sums nothing
+        if possible is not None and law is not None:
+            by_rewards = _summed(int(np.bincount(possible.state).max()) + law.levels.size, law.levels - law.levels[0])
+        else:
+            by_rewards = self.rounding.reward + sums * float(np.abs(self.relative).max())
+        chain.rounding = Rounding(by_rewards, sums)
+        return chain
 
     def lifted(self, policy: Any = "uniform") -> "MDP":
         r"""The auxiliary MDP of the paper's lemma: states $X^2$, actions $A^2$, reward $|r^\pi_x - r^\pi_y|$.
@@ -174,6 +207,18 @@ class MDP:
         pairs = [sp.kron(one, two, format="csr") for one in kernels for two in kernels]
         gap = self.chain(policy).reward_gap().ravel()
         return MDP(pairs, np.repeat(gap[:, None], len(pairs), axis=1), self.discount)
+
+
+def _centred(reward: np.ndarray) -> np.ndarray:
+    """Rewards less their middle, if they are farther from 0 than from each other: digits are for differences."""
+    low, high = float(reward.min()), float(reward.max())
+    middle = low / 2 + high / 2
+    return checked_reward(reward - middle, reward.shape) if abs(middle) > high - low else reward
+
+
+def _summed(terms: int, numbers: np.ndarray) -> float:
+    """What rounding can do to a mean of so many of the numbers by weights that are rounded too."""
+    return (terms + 4) * _EPS * float(np.abs(numbers).max())
 
 
 def _iterative_solve(system: sp.csr_array, reward: np.ndarray) -> np.ndarray:

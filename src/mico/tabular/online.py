@@ -10,7 +10,7 @@ from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from mico.tabular.transitions import Transitions, checked_transitions
-from mico.tabular.validation import check_finite, checked_discount, checked_policy, numbers
+from mico.tabular.validation import check_finite, check_whole, checked_discount, checked_policy, numbers
 
 _BLOCK = 1 << 14  # pairs drawn at once: memory stays bounded, and the draws of one seed do not depend on `updates`
 
@@ -31,14 +31,12 @@ class Schedule:
     checkpoints: int = 1
 
     def __post_init__(self) -> None:
-        if self.updates < 1:
-            raise ValueError(f"updates must be at least 1, but is {self.updates}")
+        check_whole("updates", self.updates, 1)
         if self.scale is not None and not 0 < self.scale < np.inf:
             raise ValueError(f"scale must be positive, but is {self.scale}")
         if not 0.5 < self.exponent <= 1:
             raise ValueError(f"exponent must lie in (1/2, 1], but is {self.exponent}")
-        if not 1 <= self.checkpoints <= self.updates:
-            raise ValueError(f"checkpoints must lie in 1..{self.updates}, but is {self.checkpoints}")
+        check_whole("checkpoints", self.checkpoints, 1, self.updates)
 
 
 class OnlineEstimate(NamedTuple):
@@ -139,8 +137,7 @@ def _windows(
     given: int,
 ) -> _Windows:
     """All windows of `horizon` entries of one trajectory; the first `given` actions are not weighted."""
-    if horizon < 1:
-        raise ValueError(f"horizon must be at least 1, but is {horizon}")
+    check_whole("horizon", horizon, 1)
     reward, ratio = np.asarray(log.reward), np.asarray(log.ratio)
     trajectory = np.cumsum(np.asarray(log.last)) - np.asarray(log.last)
     starts = np.flatnonzero(trajectory[: max(0, len(here) - horizon + 1)] == trajectory[horizon - 1 :])

@@ -10,6 +10,7 @@ from mico.tabular.validation import (
     Matrix,
     check_finite,
     check_index,
+    check_whole,
     checked_rows,
     is_sparse_list,
     numbers,
@@ -56,6 +57,7 @@ class Outcomes(NamedTuple):
 def checked_law(law: RewardLaw, reward: Float[np.ndarray, " S"]) -> RewardLaw:
     """Levels that ascend, a distribution over them for each state, and the rewards as its means."""
     levels = numbers("law.levels", law.levels)
+    check_finite("law.levels", levels)
     if levels.ndim != 1 or not np.all(np.diff(levels) > 0):
         raise ValueError("law.levels must be a vector of ascending numbers")
     if law.weights.shape != (reward.size, levels.size):
@@ -73,6 +75,8 @@ def checked_outcomes(outcomes: Outcomes, num_states: int, num_actions: int) -> O
     if len({column.shape for column in columns}) != 1 or columns.state.ndim != 1:
         shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns._asdict().items())
         raise ValueError(f"outcomes must be vectors of one length, but are {shapes}")
+    for name, number in (("num_states", num_states), ("num_actions", num_actions)):
+        check_whole(name, number, 1)
     for name, bound in (("state", num_states), ("action", num_actions), ("next_state", num_states)):
         check_index(name, getattr(columns, name), bound)
     columns = columns._replace(

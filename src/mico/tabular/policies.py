@@ -1,9 +1,9 @@
 """Policies of a finite MDP as arrays [S, A], and the optimal one."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from mico.tabular.mdp import MDP
 from mico.tabular.validation import check_index
@@ -26,12 +26,13 @@ def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] =
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def deterministic_policy(mdp: MDP, actions: Int[np.ndarray, " S"]) -> Policy:
-    """The policy that takes `actions[x]` in state x."""
-    if np.shape(actions) != (mdp.num_states,):
-        raise ValueError(f"actions has shape {list(np.shape(actions))}, not [{mdp.num_states}]")
-    check_index("actions", actions, mdp.num_actions)
-    return np.eye(mdp.num_actions)[actions]
+def deterministic_policy(mdp: MDP, actions: Any) -> Policy:
+    """The policy that takes `actions[x]`, an integer, in state x."""
+    taken = np.asarray(actions)
+    if taken.shape != (mdp.num_states,):
+        raise ValueError(f"actions has shape {list(taken.shape)}, not [{mdp.num_states}]")
+    check_index("actions", taken, mdp.num_actions)
+    return np.eye(mdp.num_actions)[taken]
 
 
 def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.partition import Partition
+from mico.tabular.validation import check_kind
 
 _ENTRIES = 2_000_000  # probabilities of moving into classes that are held at a time
 
@@ -29,11 +30,13 @@ def bisimulation_relation(mdp: MDP, *, tolerance: float) -> Partition:
     feature inside a class are more than `tolerance` apart. Neither the order of states nor that of actions matters.
     Rewards are means; a tolerance below rounding (1e-12, say) may split states over the last bits of a sum.
     """
+    check_kind("mdp", mdp, MDP, "an MDP")
     return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.reward, tolerance)
 
 
 def policy_bisimulation_relation(chain: Chain, *, tolerance: float) -> Partition:
     """The same for a chain, as an MDP with one action."""
+    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
     return _refined(sp.csr_array(chain.transition), chain.reward[:, None], tolerance)
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.transitions import Transitions
-from mico.tabular.validation import checked_policy, checked_rows, numbers
+from mico.tabular.validation import check_kind, check_whole, checked_policy, checked_rows, numbers
 
 
 def simulate(
@@ -23,9 +23,9 @@ def simulate(
     Next state and reward are drawn jointly, and a trajectory goes on in an absorbing state. `num_steps=1` gives
     independent transitions, as a generative model does.
     """
+    check_kind("mdp", mdp, MDP, "an MDP")
     for name, count in (("num_steps", num_steps), ("num_trajectories", num_trajectories)):
-        if count < 1:
-            raise ValueError(f"{name} must be at least 1, but is {count}")
+        check_whole(name, count, 1)
     probs, first_law = checked_policy(policy, mdp.shape), _checked_start(start, mdp.num_states)
     outcomes = mdp.outcomes()
     mass = outcomes.probability * probs[outcomes.state, outcomes.action]

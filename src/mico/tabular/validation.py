@@ -1,7 +1,7 @@
 """What makes a transition kernel, a reward, a policy and a discount valid; errors that say what and where."""
 
 from collections.abc import Callable, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,20 @@ def checked_discount(discount: float) -> float:
 def check_tolerance(tolerance: float) -> None:
     if not isinstance(tolerance, Real) or not 0 < tolerance < np.inf:
         raise ValueError(f"tolerance must be positive and finite, but is {tolerance!r}")
+
+
+def check_whole(name: str, number: Any, least: int, most: int | None = None) -> None:
+    if not isinstance(number, Integral):
+        raise ValueError(f"{name} must be a whole number, not {number!r}")
+    if most is not None and not least <= int(number) <= most:
+        raise ValueError(f"{name} must lie in {least}..{most}, but is {number}")
+    if int(number) < least:
+        raise ValueError(f"{name} must be at least {least}, but is {number}")
+
+
+def check_kind(name: str, value: Any, kind: type, described: str) -> None:
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {described}, not {type(value).__name__}")
 
 
 def check_finite(name: str, values: np.ndarray) -> None:

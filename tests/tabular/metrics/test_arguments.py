@@ -1,5 +1,7 @@
 """What solvers refuse, and laws of rewards with levels that never come."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -47,6 +49,7 @@ def test_arrays_that_doubling_refuses(transition, gap, discount, tolerance, mess
     [
         ([0.0, 1.0], np.ones((2, 2)), "law.weights of state 0 sums to 2"),
         ([0.0, 1.0], np.full((3, 2), 0.5), r"law.weights has shape \[3, 2\], not \[2, 2\]"),
+        ([0.0, 1.0, np.inf], np.eye(3)[[0, 1]], r"law.levels\[2\] = inf is not finite"),
         ([1.0, 0.0], np.full((2, 2), 0.5), "law.levels must be a vector of ascending numbers"),
         ([0.0, 1.0], np.eye(2), "reward of state 0 is not the mean of its law"),
     ],
@@ -73,6 +76,11 @@ def test_what_is_neither_an_mdp_nor_a_chain_is_named():
         factored_mico(rooms.mdp)
     with pytest.raises(ValueError, match="tolerance must be positive and finite, but is 'x'"):
         distance("mico", rooms.mdp, tolerance="x")
+    for name in (None, 3, ["mico"]):
+        with pytest.raises(ValueError, match="name must be one of the metrics, not"):
+            distance(name, rooms.mdp)
+    with pytest.raises(ValueError, match="policy must be an array of real numbers"):
+        distance("mico", problem("bound-example").mdp, [[1, 0], [1]])
 
 
 @pytest.mark.usefixtures("patience")
@@ -89,8 +97,14 @@ def test_as_many_rewards_as_states():
 def test_many_rewards_of_many_states_ask_for_levels():
     size = 6000
     ring = sp.csr_array((np.ones(size), (np.arange(size), (np.arange(size) + 1) % size)), shape=(size, size))
-    with pytest.raises(ValueError, match="levels must be given for 6000 distinct rewards of 6000 states"):
-        factored_mico(Chain(ring, np.random.default_rng(0).random(size), 0.9))
+    chain = Chain(ring, np.random.default_rng(0).random(size), 0.9)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="levels must be given for 6000 distinct rewards of 6000 states"):
+            factored_mico(chain)
+        assert tracemalloc.get_traced_memory()[1] < size**2, "no array of states × rewards, not even of bytes"
+    finally:
+        tracemalloc.stop()
 
 
 def test_optimal_values_at_a_discount_near_one():

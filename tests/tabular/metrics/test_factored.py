@@ -188,8 +188,10 @@ def test_jax_agrees(name):
         ({"tolerance": float("inf")}, "tolerance must be positive.* inf"),
         ({"levels": 0}, "levels must be at least 1, but is 0"),
         ({"levels": -2}, "levels must be at least 1, but is -2"),
+        ({"levels": 2.5}, "levels must be a whole number, not 2.5"),
         ({"max_basis": 0}, "max_basis must be at least .*, but is 0"),
         ({"max_basis": -3}, "max_basis must be at least .*, but is -3"),
+        ({"max_basis": 2.5}, "max_basis must be a whole number, not 2.5"),
         ({"backend": "torch"}, "backend must be .*, not 'torch'"),
     ],
 )
@@ -213,6 +215,7 @@ def test_questions_that_are_refused():
         (lambda: found.neighbours(0, 30), r"k must lie in 1..29, but is 30"),
         (lambda: found.neighbours(30, 1), r"x holds 30..30, but states are 0..29"),
         (lambda: found.neighbours(0.5, 1), "x must hold states as integers"),
+        (lambda: found.neighbours(0, 1.5), "k must be a whole number, not 1.5"),
         (lambda: found.embedding(0), "k must be at least 1, but is 0"),
     ):
         with pytest.raises(ValueError, match=message):

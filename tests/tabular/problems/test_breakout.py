@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from mico.tabular import problem
+from mico.tabular.problems import breakout
 from mico.tabular.problems.breakout import Breakout, Position
 
 BOARDS = [(5, 3, 1), (4, 4, 1), (6, 3, 2)]
@@ -140,6 +141,11 @@ def test_a_ball_meets_a_brick_the_paddle_and_the_floor():
     assert (saved.lost.item(), lost.lost.item()) == (False, True)
 
 
+def test_states_of_a_large_board_are_not_all_counted(monkeypatch):
+    monkeypatch.setattr(breakout, "_MOST_COUNTED", 100)
+    assert 100 < breakout.fewest_states(5, 3, 1) < len(listed((5, 3, 1)))
+
+
 @pytest.mark.parametrize(
     ("board", "message"),
     [
@@ -147,6 +153,7 @@ def test_a_ball_meets_a_brick_the_paddle_and_the_floor():
         ((5, 1, 1), "width must be at least 2, but is 1"),
         ((5, 3, 0), "brick_rows must be at least 1, but is 0"),
         ((9, 11, 2), "at most 20 bricks, but is 2 × 11"),
+        ((101, 3, 1), "height must be at most 100, but is 101"),
     ],
 )
 def test_refuses_boards(board, message):

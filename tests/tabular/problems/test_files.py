@@ -75,6 +75,23 @@ def test_round_trip(tmp_path, kind, suffix):
         assert after.layout.goals == before.layout.goals
 
 
+@pytest.mark.parametrize("name", ["it.NPZ", "it.Npz", "it.JSON"])
+def test_endings_in_capitals(tmp_path, name):
+    save(tmp_path / name, PROBLEMS["dense"])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    np.testing.assert_array_equal(load(tmp_path / name).mdp.reward, PROBLEMS["dense"].mdp.reward)
+
+
+def test_long_integers_are_numbers(tmp_path):
+    rewards = (10**20, -(2**64), 2**63, -(2**63) - 1, 10**18, 3)
+    for reward in rewards:
+        path = write(tmp_path / "it.json", {"transition": [[[1]]], "reward": [[reward]], "discount": 0.5})
+        assert load(path).mdp.reward.item() == float(reward)
+    fields = {"transition": [[[1] + [0] * 5]] * 6, "reward": [[reward] for reward in rewards], "discount": 0.5}
+    found = load(write(tmp_path / "it.json", fields)).mdp.reward
+    np.testing.assert_array_equal(found[:, 0], [float(reward) for reward in rewards])
+
+
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_both_layouts_are_read(tmp_path, suffix):
     dense, sparse = (load(write(tmp_path / f"{i}{suffix}", fields)).mdp for i, fields in enumerate((DENSE, SPARSE)))
@@ -194,6 +211,7 @@ def test_unknown_ending(tmp_path):
         (b'{"transition": [[[1]]], "reward": [[null]], "discount": 0.5}', "reward must hold numbers"),
         (b'{"transition": [[[1]]], "reward": [[0]], "discount": 0.5, "names": "x"}', "names must hold strings"),
         (b'{"transition": [[[1]]], "reward": [[1e999]], "discount": 0.5}', "not finite"),
+        (b'{"transition": [[[1]]], "reward": [[1' + b"0" * 400 + b']], "discount": 0.5}', "not finite"),
     ],
 )
 def test_broken_json(tmp_path, text, message):

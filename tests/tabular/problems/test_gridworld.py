@@ -178,18 +178,23 @@ def test_empty_lines_around_a_map_do_not_count():
     [
         ({"goal": 104}, "goal must be a state in 0..103, but is 104"),
         ({"goal": -1}, "goal .* -1"),
+        ({"goal": 1.5}, "goal must be a state in 0..103, but is 1.5"),
         ({"slip": 1.0}, "slip .* 1.0"),
         ({"slip": -0.1}, "slip .* -0.1"),
         ({"slip": float("nan")}, "slip .* nan"),
         ({"discount": 1.0}, "discount .* 1.0"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_options_out_of_range(options, message):
     with pytest.raises(ValueError, match=message):
         problem("four-rooms", **options)
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_sizes_out_of_range():
+    with pytest.raises(ValueError, match=r"height must be a whole number, not 1.5"):
+        problem("open-grid", height=1.5)
     with pytest.raises(ValueError, match="width must be at least 1, but is 0"):
         problem("open-grid", width=0)
 
@@ -200,6 +205,15 @@ def test_map_file(tmp_path):
     grid = problem("map", path=path)
     assert grid.layout.cells.tolist() == [[-1] * 4, [-1, 0, 1, -1], [-1] * 4]
     assert grid.layout.goals == (1,)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_path_of_a_map_may_be_a_string(tmp_path):
+    path = tmp_path / "room.txt"
+    path.write_text("SG")
+    assert problem("map", path=str(path)).layout.goals == (1,)
+    with pytest.raises(ValueError, match=r"none.txt: No such file"):
+        problem("map", path=str(tmp_path / "none.txt"))
 
 
 def test_map_file_errors_start_with_the_path(tmp_path):

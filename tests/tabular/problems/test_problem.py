@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from mico.tabular.mdp import MDP
-from mico.tabular.problems import Layout, Problem
+from mico.tabular.problems import Layout, Problem, problem
 
 TWO = MDP(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0.5)
 CORNER = np.array([[0, 1], [-1, 2]])
@@ -79,3 +79,10 @@ def test_problem_refuses_what_does_not_fit(extras, message):
 def test_problem_is_frozen():
     with pytest.raises(AttributeError):
         Problem(TWO).names = ("x", "y")  # type: ignore[misc]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", [None, 3, ["two-state"], "two-stat"])
+def test_names_that_are_no_problem(name):
+    with pytest.raises(ValueError, match=r"name .* is no problem: did you mean .*two-state"):
+        problem(name)

@@ -13,7 +13,7 @@ from mico.tabular.metrics import bisimulation, lax, mico, reward_law
 from mico.tabular.metrics._operator import Operator, Solution, ToleranceWarning
 from mico.tabular.metrics._progress import watch
 from mico.tabular.metrics.factored import FactoredMICo, factored_mico
-from mico.tabular.validation import check_tolerance
+from mico.tabular.validation import check_tolerance, numbers
 
 __all__ = ["METRICS", "FactoredMICo", "Metric", "Solution", "ToleranceWarning", "distance", "factored_mico", "watch"]
 
@@ -85,12 +85,13 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def metric_named(name: str) -> Metric:
-    """The registered metric of that name."""
-    if name not in METRICS:
-        near = difflib.get_close_matches(name, METRICS, n=2, cutoff=0.3) or list(METRICS)
-        raise ValueError(f"name must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
-    return METRICS[name]
+def metric_named(name: str, given_as: str = "name") -> Metric:
+    """The registered metric of that name, or an error that says as what the name was given."""
+    asked = name if isinstance(name, str) else ""
+    if asked not in METRICS:
+        near = difflib.get_close_matches(asked, METRICS, n=2, cutoff=0.3) or list(METRICS)
+        raise ValueError(f"{given_as} must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
+    return METRICS[asked]
 
 
 def distance(
@@ -105,10 +106,11 @@ def distance(
     """
     metric = metric_named(name)
     check_tolerance(tolerance)
-    if np.ndim(policy) == 3 and len(policy):
-        solution = _solve_many(metric, [metric.subject(mdp, one, reward) for one in policy], tolerance)
+    given = policy if policy is None or isinstance(policy, str) else numbers("policy", policy)
+    if isinstance(given, np.ndarray) and given.ndim == 3 and len(given):
+        solution = _solve_many(metric, [metric.subject(mdp, one, reward) for one in given], tolerance)
     else:
-        solution = metric.solve(metric.subject(mdp, policy, reward), tolerance)
+        solution = metric.solve(metric.subject(mdp, given, reward), tolerance)
     if solution.error > tolerance:
         message = f"{name}: the certified error is {solution.error:.3g}, more than the tolerance {tolerance:.3g}"
         warnings.warn(message, ToleranceWarning, stacklevel=2)

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mico.tabular.mdp import Chain
+from mico.tabular.mdp import MDP, Chain
 from mico.tabular.validation import Matrix
 
 Operator = Callable[[np.ndarray], np.ndarray]
@@ -18,6 +18,13 @@ class Solution(NamedTuple):
     value: Any  # [S, S], or [B, S, S] for a batch of policies; an array of the caller's library
     error: float
     iterations: int
+
+
+def certified(solution: Solution, *models: Chain | MDP) -> Solution:
+    """The solution, with what rounding did to the models themselves (see `Rounding`) as part of its error."""
+    largest = float(solution.value.max())
+    owed = max(model.rounding.error(largest, model.discount) for model in models)
+    return solution._replace(error=solution.error + owed)
 
 
 class ToleranceWarning(UserWarning):

@@ -20,14 +20,21 @@ class RewardSteps(NamedTuple):
     rounded_by: float
 
 
-def reward_steps(chain: Chain, width: float, levels: int | None) -> RewardSteps:
-    """Rewards nearer than `width` count as one; with more than `levels` distinct ones left, they fall into bins."""
-    raw = np.unique(chain.reward) if chain.law is None else chain.law.levels
+def reward_steps(chain: Chain, width: float, levels: int | None, most: float) -> RewardSteps:
+    """Rewards nearer than `width` count as one; with more than `levels` distinct ones left, they fall into bins.
+
+    More than `most` jumps are refused, before features for them take memory.
+    """
+    raw = np.unique(chain.relative) if chain.law is None else chain.law.levels
     group = _groups(raw, width, levels)
-    low, high = (np.array([f(raw[group == g]) for g in range(group[-1] + 1)]) for f in (np.min, np.max))
+    first = np.flatnonzero(np.diff(group, prepend=-1))
+    low, high = raw[first], raw[np.append(first[1:], raw.size) - 1]
     jumps = np.diff((low + high) / 2)
+    if jumps.size > most:
+        what = f"{jumps.size + 1} distinct rewards of {chain.num_states} states"
+        raise ValueError(f"levels must be given for {what}: rewards are then rounded, and `error` says what that costs")
     if chain.law is None:
-        above = (group[np.searchsorted(raw, chain.reward)][:, None] > np.arange(jumps.size)).astype(float)
+        above = (group[np.searchsorted(raw, chain.relative)][:, None] > np.arange(jumps.size)).astype(float)
     else:
         grouped = chain.law.weights @ np.eye(group[-1] + 1)[group]
         above = np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1]
@@ -43,7 +50,5 @@ def _groups(raw: Float[np.ndarray, " k"], width: float, levels: int | None) -> I
         start = raw[k] if new else start
     if levels is None or group[-1] < levels:
         return group
-    if levels < 1:
-        raise ValueError(f"levels must be at least 1, but is {levels}")
     bins = np.minimum((levels * (raw - raw[0]) / (raw[-1] - raw[0])).astype(np.int64), levels - 1)
     return np.unique(bins, return_inverse=True)[1]

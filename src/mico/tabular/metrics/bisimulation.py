@@ -7,18 +7,18 @@ from mico.tabular import couplings
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.metrics import _coupling_iteration
 from mico.tabular.metrics._coupling_iteration import Comparison
-from mico.tabular.metrics._operator import Operator, Solution, operator
+from mico.tabular.metrics._operator import Operator, Solution, certified, operator
 from mico.tabular.policies import optimal_value
 
 
 def solve_policy(chain: Chain, tolerance: float) -> Solution:
     r"""$d_\pi(x, y) = |r^\pi_x - r^\pi_y| + \gamma W_{d_\pi}(P^\pi_x, P^\pi_y)$."""
-    return _solve([chain], chain.value(), tolerance)
+    return certified(_solve([chain], chain.value(), tolerance), chain)
 
 
 def solve(mdp: MDP, tolerance: float) -> Solution:
     r"""$d^\sim(x, y) = \max_a |r^a_x - r^a_y| + \gamma W_{d^\sim}(P^a_x, P^a_y)$."""
-    return _solve(mdp.action_chains(), optimal_value(mdp), tolerance)
+    return certified(_solve(mdp.action_chains(), optimal_value(mdp), tolerance), mdp)
 
 
 def policy_update(chain: Chain) -> Operator:
@@ -37,7 +37,7 @@ def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> Solution
         rows=sp.csr_array(sp.vstack([sp.csr_array(chain.transition) for chain in chains])),
         first=x[:, None] + offsets,
         second=y[:, None] + offsets,
-        gap=np.stack([np.abs(chain.reward[x] - chain.reward[y]) for chain in chains], axis=1),
+        gap=np.stack([np.abs(chain.relative[x] - chain.relative[y]) for chain in chains], axis=1),
         combine=lambda terms: terms.max(axis=1),
         matters=lambda low, high: high >= low.max(axis=1, keepdims=True),
         discount=chains[0].discount,

@@ -20,7 +20,7 @@ from mico.tabular.metrics._operator import ToleranceWarning
 from mico.tabular.metrics._projection import project, weights
 from mico.tabular.metrics._reward_steps import RewardSteps, reward_steps
 from mico.tabular.metrics.mico import doubling
-from mico.tabular.validation import check_tolerance
+from mico.tabular.validation import check_kind, check_tolerance, check_whole
 
 Kind = Literal["mico", "reduced-mico"]
 _MOST_FEATURES = 32  # more distinct rewards than this are solved for all at once, densely
@@ -72,8 +72,7 @@ class FactoredMICo:
 
     def neighbours(self, x: int, k: int, metric: Kind = "mico") -> Neighbours:
         """The k states other than x that are nearest to it."""
-        if not 1 <= k < self.num_states:
-            raise ValueError(f"k must lie in 1..{self.num_states - 1}, but is {k}")
+        check_whole("k", k, 1, self.num_states - 1)
         row = self.rows(x, metric)
         row[x] = np.inf
         near = np.argpartition(row, k - 1)[:k]
@@ -82,8 +81,7 @@ class FactoredMICo:
 
     def embedding(self, k: int) -> Float[np.ndarray, "S k"]:
         r"""The k coordinates whose squared distances best match $\Pi U$ (principal axes; beyond the rank, zeros)."""
-        if k < 1:
-            raise ValueError(f"k must be at least 1, but is {k}")
+        check_whole("k", k, 1)
         centred = self.factors - self.factors.mean(axis=0)
         _, axes = np.linalg.eigh(centred.T @ centred)
         leading = centred @ axes[:, ::-1][:, :k]
@@ -119,24 +117,22 @@ def factored_mico(
     `max_basis`: the most basis vectors to keep (by default what fits 2 GiB); where they do not suffice, the honest
     error comes back with a warning. `backend="jax"` works on JAX's default device.
     """
-    if not isinstance(chain, Chain):
-        raise ValueError(f"chain must be a Chain (mdp.chain(policy)), not {type(chain).__name__}")
+    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
     check_tolerance(tolerance)
-    if max_basis is not None and max_basis < 1:
-        raise ValueError(f"max_basis must be at least 1, but is {max_basis}")
+    for name, number in (("levels", levels), ("max_basis", max_basis)):
+        if number is not None:
+            check_whole(name, number, 1)
     if backend not in BASES:
         raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
     discount = chain.discount
-    steps = reward_steps(chain, tolerance * (1 - discount) / 80, levels)
+    most = _MOST_FEATURES if chain.num_states > _DENSE else np.inf
+    steps = reward_steps(chain, tolerance * (1 - discount) / 80, levels, most)
     rounding = 2 * steps.rounded_by / (1 - discount)  # of rewards, in U; twice that in ΠU
-    many = steps.jumps.size > _MOST_FEATURES
-    if many and chain.num_states > _DENSE:
-        what = f"{steps.jumps.size + 1} distinct rewards of {chain.num_states} states"
-        raise ValueError(f"levels must be given for {what}: rewards are then rounded, and `error` says what that costs")
-    solve = _dense if many else _projected
+    solve = _dense if steps.jumps.size > _MOST_FEATURES else _projected
     factors, value, error, products = solve(chain, steps, tolerance / 5, max_basis, backend)
     value, value_error = _certified(chain, steps.features @ np.sqrt(steps.jumps), value)
     error = max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
+    error += 2 * chain.rounding.error(2 * float(np.abs(value).max()), discount)
     if error > tolerance:
         warnings.warn(f"the certified error is {error:.3g}, more than {tolerance:.3g}", ToleranceWarning, stacklevel=2)
     return FactoredMICo(factors, value, error, products)

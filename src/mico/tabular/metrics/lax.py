@@ -7,7 +7,7 @@ from mico.tabular import couplings
 from mico.tabular.mdp import MDP
 from mico.tabular.metrics import _coupling_iteration
 from mico.tabular.metrics._coupling_iteration import Comparison
-from mico.tabular.metrics._operator import Operator, Solution
+from mico.tabular.metrics._operator import Operator, Solution, certified
 from mico.tabular.policies import optimal_value
 
 
@@ -29,19 +29,19 @@ def solve(mdp: MDP, tolerance: float) -> Solution:
         rows=_state_action_rows(mdp),
         first=x[:, None] + states * a,
         second=y[:, None] + states * b,
-        gap=np.abs(mdp.reward[x][:, a] - mdp.reward[y][:, b]),
+        gap=np.abs(mdp.relative[x][:, a] - mdp.relative[y][:, b]),
         combine=lambda terms: _hausdorff(terms.reshape(shape)),
         matters=matters,
         discount=mdp.discount,
     )
-    return _coupling_iteration.solve(comparison, optimal_value(mdp), tolerance)
+    return certified(_coupling_iteration.solve(comparison, optimal_value(mdp), tolerance), mdp)
 
 
 def update(mdp: MDP) -> Operator:
     """The operator on a distance between states, by transport between all pairs of states and actions."""
     states, actions = mdp.shape
     rows = _state_action_rows(mdp)
-    pay = mdp.reward.T.ravel()
+    pay = mdp.relative.T.ravel()
     gap = np.abs(pay[:, None] - pay[None, :])
 
     def apply(d: np.ndarray) -> np.ndarray:

@@ -11,14 +11,15 @@ import numpy as np
 
 from mico.tabular import couplings
 from mico.tabular.mdp import Chain
-from mico.tabular.metrics._operator import Operator, Solution, operator
+from mico.tabular.metrics._operator import Operator, Solution, certified, operator
 from mico.tabular.metrics._progress import tell
 from mico.tabular.validation import check_tolerance, checked_discount
 
 
 def solve(chain: Chain, tolerance: float) -> Solution:
     r"""$U = |r_x - r_y| + \gamma P U P^\top$ (the paper's equation for the MICo update operator)."""
-    return doubling(chain.dense_transition(), chain.reward_gap(), chain.discount, tolerance=tolerance)
+    solution = doubling(chain.dense_transition(), chain.reward_gap(), chain.discount, tolerance=tolerance)
+    return certified(solution, chain)
 
 
 def solve_reduced(chain: Chain, tolerance: float) -> Solution:
@@ -42,7 +43,7 @@ def solve_many(chains: Sequence[Chain], tolerance: float) -> Solution:
     """The distances of chains that share a discount, all at once: value [B, S, S], and the worst of their errors."""
     transition = np.stack([chain.dense_transition() for chain in chains])
     gap = np.stack([chain.reward_gap() for chain in chains])
-    return doubling(transition, gap, chains[0].discount, tolerance=tolerance)
+    return certified(doubling(transition, gap, chains[0].discount, tolerance=tolerance), *chains)
 
 
 def reduced(distance: Any) -> Any:

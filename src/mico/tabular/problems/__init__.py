@@ -34,13 +34,22 @@ MDPS: dict[str, Callable[..., Problem]] = {
     "action-reward": examples.action_reward,
 }
 
+# Of problems that can be of any size: at least how many states their options ask for, told before they are built.
+FEWEST_STATES: dict[str, Callable[..., int]] = {
+    "garnet": lambda num_states: num_states,
+    "sparse-garnet": lambda num_states: num_states,
+    "open-grid": lambda height, width: height * width,
+    "small-breakout": breakout.fewest_states,
+}
+
 
 def problem(name: str, **options: Any) -> Problem:
     """The registered problem of that name."""
-    if name not in MDPS:
-        near = difflib.get_close_matches(name, MDPS, n=3, cutoff=0.4) or list(MDPS)
+    asked = name if isinstance(name, str) else ""
+    if asked not in MDPS:
+        near = difflib.get_close_matches(asked, MDPS, n=3, cutoff=0.4) or list(MDPS)
         raise ValueError(f"name {name!r} is no problem: did you mean {', '.join(near)}?")
-    return MDPS[name](**options)
+    return MDPS[asked](**options)
 
 
 __all__ = ["MDPS", "Layout", "Problem", "from_gymnasium", "from_map", "garnet", "load", "problem", "save"]

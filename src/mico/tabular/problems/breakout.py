@@ -21,6 +21,8 @@ from mico.tabular.problems.problem import Problem
 
 _MOVES = (-1, 0, 1)  # of the paddle: left, stay, right
 _MOST_BRICKS = 20
+_MOST_ROWS = 100
+_MOST_COUNTED = 10_000
 
 
 class Position(NamedTuple):
@@ -58,6 +60,8 @@ class Breakout:
         if self.brick_rows * self.width > _MOST_BRICKS:
             bricks = f"{self.brick_rows} × {self.width}"
             raise ValueError(f"brick_rows × width must be at most {_MOST_BRICKS} bricks, but is {bricks}")
+        if self.height > _MOST_ROWS:
+            raise ValueError(f"height must be at most {_MOST_ROWS}, but is {self.height}")
 
     @property
     def _sizes(self) -> tuple[int, ...]:
@@ -91,15 +95,19 @@ class Breakout:
         )
         return Moved(moved, hit.astype(float), floor & ~under & ~ahead)
 
-    @cached_property
-    def _compiled(self) -> tuple[Int[np.ndarray, " S"], Outcomes]:
-        """The codes of all positions that can be reached, ascending, and all that can happen in them."""
-        starts = np.ravel_multi_index(self.starts(), self._sizes)
-        known = frontier = np.unique(starts)
-        while frontier.size:
+    def reachable(self, most: float = np.inf) -> Int[np.ndarray, " S"]:
+        """The codes of positions that can be reached, ascending: all of them, or some more than `most`."""
+        known = frontier = np.unique(np.ravel_multi_index(self.starts(), self._sizes))
+        while frontier.size and known.size <= most:
             after = [self._following(frontier, action)[0] for action in range(len(_MOVES))]
             frontier = np.setdiff1d(np.concatenate(after), known)
             known = np.union1d(known, frontier)
+        return known
+
+    @cached_property
+    def _compiled(self) -> tuple[Int[np.ndarray, " S"], Outcomes]:
+        """The codes of all positions that can be reached, ascending, and all that can happen in them."""
+        starts, known = np.ravel_multi_index(self.starts(), self._sizes), self.reachable()
         parts = []
         for action in range(len(_MOVES)):
             following, reward, lost = self._following(known, action)
@@ -139,6 +147,11 @@ class Breakout:
         screens[:, 1 : self.brick_rows + 1, :, 1] = bits.reshape(-1, self.brick_rows, self.width)
         screens[here, at.row, at.column, 2 + 2 * at.down + at.right] = True
         return screens
+
+
+def fewest_states(height: int, width: int, brick_rows: int) -> int:
+    """How many states a small Breakout has; of many, only as many as are soon counted."""
+    return Breakout(height, width, brick_rows).reachable(_MOST_COUNTED).size
 
 
 def small_breakout(*, height: int = 5, width: int = 4, brick_rows: int = 1, discount: float = 0.9) -> Problem:

@@ -65,7 +65,8 @@ def save(path: Path | str, problem: Problem) -> None:
     path = Path(path)
     suffix, fields = _suffix(path), _fields(problem)
     if suffix == ".npz":
-        np.savez_compressed(path, **fields)
+        with path.open("wb") as file:  # a path would get a second ending where the first is not in lower case
+            np.savez_compressed(file, **fields)
     else:
         path.write_text(json.dumps({key: value.tolist() for key, value in fields.items()}), encoding="utf-8")
 
@@ -91,12 +92,17 @@ def _archive(path: Path) -> dict[str, Any]:
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
+        fields = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError(f"must hold an object, not {type(fields).__name__}")
     return fields
+
+
+def _whole(digits: str) -> int | float:
+    """A JSON integer; one that NumPy's may be too short for is rounded, as every reward is."""
+    return int(digits) if len(digits) < 19 else float(digits)
 
 
 def _problem(fields: dict[str, Any]) -> Problem:

@@ -5,6 +5,7 @@ free cells, row by row; actions are up, down, left and right.
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ from jaxtyping import Int
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
+from mico.tabular.validation import check_whole
 
 Dynamics = Literal["absorbing", "continuing"]
 
@@ -92,8 +94,7 @@ def open_grid(
 ) -> Problem:
     """A grid without walls; the goal is the lower right corner unless given as a state."""
     for name, size in (("height", height), ("width", width)):
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, but is {size}")
+        check_whole(name, size, 1)
     cells = _numbered(np.ones((height, width), dtype=bool))
     corner = height * width - 1
     return _grid(cells, [corner if goal is None else goal], discount=discount, dynamics=dynamics, slip=slip)
@@ -136,7 +137,7 @@ def map_file(
 ) -> Problem:
     """A grid world from a text file: # walls, spaces or dots for free cells, G goals."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8")  # a string will do as well
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is not text") from None
     except OSError as error:
@@ -182,7 +183,7 @@ def _grid(cells: Int[np.ndarray, "H W"], goals: list[int], *, discount: float, d
     num_states = int(cells.max()) + 1
     is_goal = np.zeros(num_states, dtype=bool)
     for goal in goals:
-        if not 0 <= goal < num_states:
+        if not isinstance(goal, Integral) or not 0 <= goal < num_states:
             raise ValueError(f"goal must be a state in 0..{num_states - 1}, but is {goal}")
         is_goal[goal] = True
     padded = np.pad(cells, 1, constant_values=-1)
