@@ -83,6 +83,10 @@ def neighbours(
     """
     if count < 1:
         raise ValueError(f"count must be at least 1, but is {count}")
+    x, y = np.asarray(x), np.asarray(y)
+    _check_shape("apart", apart, [len(x), len(y)], "x and y ask")
+    if x.shape[1:] != y.shape[1:]:
+        raise ValueError(f"x and y must be observations of one shape, but are {list(x.shape)} and {list(y.shape)}")
     far = np.where(_equal(x, y), np.inf, apart)
     index = np.argsort(far, axis=1, kind="stable")[:, :count]
     padding = ((0, 0), (0, count - index.shape[1]))
@@ -94,6 +98,9 @@ def agreement(apart: Float[np.ndarray, "B B"], returns: Float[np.ndarray, " B"])
     """Whether what is far apart also pays differently from there on."""
     if returns.size < 3:
         raise ValueError(f"returns must be of three observations at least, but are of {returns.size}")
+    if returns.ndim != 1:
+        raise ValueError(f"returns must have shape [B], but has {list(returns.shape)}")
+    _check_shape("apart", apart, [returns.size, returns.size], "returns ask")
     pairs = np.triu_indices(returns.size, k=1)
     gap = np.abs(returns[:, None] - returns)[pairs]
     return Agreement(float(spearmanr(apart[pairs], gap).statistic), float((gap <= apart[pairs]).mean()))
@@ -103,6 +110,9 @@ def discounted_returns(
     reward: Float[np.ndarray, " T"], end: Bool[np.ndarray, " T"], *, discount: float
 ) -> Float[np.ndarray, " T"]:
     r"""$G_t = \sum_k \gamma^k r_{t+k}$ up to the episode's end, or to that of what is there."""
+    if reward.ndim != 1:
+        raise ValueError(f"reward must have shape [T], but has {list(reward.shape)}")
+    _check_shape("end", end, [reward.size], "reward asks")
     found, later = np.zeros(reward.size), 0.0
     for step in reversed(range(reward.size)):
         later = reward[step] + discount * later * (not end[step])
@@ -115,7 +125,16 @@ def _encoded(encode: Callable[[Any], Any], observations: np.ndarray, batch: int)
     if not parts:
         raise ValueError("there must be an observation, but there is none")
     parts = [part.detach() if is_torch_array(part) else part for part in parts]
-    return array_namespace(*parts).concat(parts)
+    phi = array_namespace(*parts).concat(parts)
+    if phi.ndim != 2 or len(phi) != len(observations):
+        shapes = f"{list(phi.shape)} of observations {list(observations.shape)}"
+        raise ValueError(f"encode must give a vector for each observation, [B, D] in all, but gives {shapes}")
+    return phi
+
+
+def _check_shape(name: str, array: np.ndarray, shape: list[int], who: str) -> None:
+    if list(array.shape) != shape:
+        raise ValueError(f"{name} has shape {list(array.shape)}, but {who} for {shape}")
 
 
 def _own(loss: Measures, phi: Any, batch: int) -> np.ndarray:
@@ -125,8 +144,13 @@ def _own(loss: Measures, phi: Any, batch: int) -> np.ndarray:
 
 
 def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """By value, to the digits that both have: a copy in float32 is equal to what it was made of, and −0 to 0."""
+    floats = x.dtype.kind == y.dtype.kind == "f"
+    kind = min(x.dtype, y.dtype, key=lambda one: one.itemsize) if floats else np.result_type(x, y)
     names: dict[bytes, int] = {}
-    of_x, of_y = ([names.setdefault(row.tobytes(), len(names)) for row in rows] for rows in (x, y))
+    of_x, of_y = (
+        [names.setdefault((row.astype(kind) + kind.type(0)).tobytes(), len(names)) for row in rows] for rows in (x, y)
+    )
     return np.asarray(of_x)[:, None] == np.asarray(of_y)
 
 

@@ -79,6 +79,18 @@ def test_neighbours_by_hand():
     np.testing.assert_array_equal(more.distance, [[1, 3, np.inf, np.inf], [2, 3, np.inf, np.inf]])
 
 
+@pytest.mark.parametrize("seen", [[0.1, 1.5, 0.0, 2.0], [3, 1, 0, 2]])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_an_equal_of_another_type_or_sign_of_zero_is_no_neighbour(seen, dtype):
+    """Each one's equal is in its own place."""
+    x = np.asarray(seen)[:, None]
+    y = np.where(x == 0, -0.0, x).astype(dtype)
+    apart = np.abs(x - x.T).astype(float)
+    for found in (alike.neighbours(apart, x, y, count=4), alike.neighbours(apart, y, x, count=4)):
+        np.testing.assert_array_equal(np.isfinite(found.distance).sum(axis=1), 3)
+        assert all(row not in found.index[row, :3] for row in range(4))
+
+
 def test_agreement_by_hand():
     """Gaps 1, 4 and 3; their order is that of the distances, of which the last is too small to bound its gap."""
     returns = np.asarray([0.0, 1.0, 4.0])
@@ -104,6 +116,38 @@ def test_what_cannot_work_is_named():
         alike.neighbours(np.zeros((7, 7)), X, X, count=0)
     with pytest.raises(ValueError, match=r"returns.*2"):
         alike.agreement(np.zeros((2, 2)), np.zeros(2))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_shapes_that_do_not_fit_are_named():
+    apart, returns = np.zeros((7, 7)), np.zeros(7)
+    with pytest.raises(ValueError, match=r"apart has shape \[7, 7\].*\[5, 5\]"):
+        alike.agreement(apart, returns[:5])
+    with pytest.raises(ValueError, match=r"returns.*\[7, 1\]"):
+        alike.agreement(apart, returns[:, None])
+    for x, y in ((X[:1], X), (X, X[:1]), (X, Y)):
+        with pytest.raises(ValueError, match=rf"apart has shape \[7, 7\].*\[{len(x)}, {len(y)}\]"):
+            alike.neighbours(apart, x, y, count=1)
+    with pytest.raises(ValueError, match=r"x and y.*\[7, 2, 3\] and \[7, 6\]"):
+        alike.neighbours(apart, X, X.reshape(7, 6), count=1)
+    with pytest.raises(ValueError, match=r"end has shape \[8\].*\[7\]"):
+        alike.discounted_returns(returns, np.zeros(8, bool), discount=0.9)
+    with pytest.raises(ValueError, match=r"reward.*\[7, 1\]"):
+        alike.discounted_returns(returns[:, None], np.zeros((7, 1), bool), discount=0.9)
+    with pytest.raises(ValueError, match=r"encode.*\[7, 2, 3\] of observations \[7, 2, 3\]"):
+        alike.distances(torch.tensor, MICoLoss(), X)
+    with pytest.raises(ValueError, match=r"encode.*\[3, 5\] of observations \[7, 2, 3\]"):
+        alike.distances(lambda rows: by_torch(rows)[:1], MICoLoss(), X, batch=3)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_encoder_of_the_other_kind_is_named(kind):
+    in_torch, in_jax, _ = KINDS[kind]
+    with pytest.raises(ValueError, match=r"representations must be tensors.*Array"):
+        alike.distances(by_jax, in_torch, X)
+    with pytest.raises(ValueError, match=r"representations must be arrays.*Tensor"):
+        alike.distances(by_torch, in_jax, X)
 
 
 def test_neither_framework_is_imported():

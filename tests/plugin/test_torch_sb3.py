@@ -1,6 +1,7 @@
 """Stable-Baselines3's agents with a metric loss: what is added, nothing else, and all that such agents can do."""
 
 import itertools
+import re
 
 import ale_py
 import gymnasium
@@ -15,6 +16,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from mico.deep.metric_losses import MICo
 from mico.torch import KSMeLoss, MICoLoss, SimSRLoss
 from mico.torch.sb3 import AbstractMetricAgent, DenseExtractor, MICoDQN, MICoQRDQN, MICoSAC
 
@@ -287,6 +289,14 @@ def test_the_default_layer_is_the_last_hidden_one_where_the_extractor_only_flatt
 def test_what_cannot_work_is_refused_at_once(name, options, message):
     with pytest.raises(ValueError, match=message):
         made(name, **options)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("metric", ["mico", None, MICoLoss, MICo()], ids=["name", "none", "class", "jax"])
+@every_agent
+def test_a_metric_that_is_no_loss_of_pytorch_is_refused_at_once(name, metric):
+    with pytest.raises(ValueError, match=rf"metric must be a loss of mico\.torch.* but is {re.escape(repr(metric))}"):
+        made(name, metric=metric)
 
 
 def test_the_sizes_of_the_dense_extractor():

@@ -3,8 +3,10 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
+from numbers import Real
 from typing import Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -108,6 +110,8 @@ class AbstractPairLoss(ABC):
         sides = self._meant(sides)
         other = {"target": sides.target.detach(), "frozen": sides.online.detach(), "online": sides.online}[self.second]
         after, reward = sides.target_next.detach(), sides.reward.detach()
+        if not reward.is_floating_point():  # differences of unsigned numbers wrap around
+            reward = reward.to(torch.promote_types(sides.online.dtype, torch.float32))
         size, device = reward.shape[0], reward.device
         if self.pairs == "all":
             found, later = self.measures(sides.online, other), self.measures(after, after)
@@ -125,16 +129,16 @@ class AbstractPairLoss(ABC):
 
     def _meant(self, sides: Pairs) -> Pairs:
         """The pairs that horizon and terminals mean."""
-        terminal = sides.terminal
         if self.horizon == "one-step" and sides.first_step is not None:
             reward, target_next, terminal, bootstrap = sides.first_step
-            sides = sides._replace(reward=reward, target_next=target_next, bootstrap=bootstrap)
+            sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
+        _check(sides)
         if self.terminals == "bootstrap":
             return sides
-        if terminal is None or sides.sink is None:
+        if sides.terminal is None or sides.sink is None:
             raise ValueError("terminals='absorbing' needs terminal and sink of the pairs, but one is None")
         online, target = sides.sink
-        after = torch.where(terminal[:, None], target, sides.target_next)
+        after = torch.where(sides.terminal[:, None], target, sides.target_next)
         return sides._replace(
             online=torch.vstack([sides.online, online]),
             target=torch.vstack([sides.target, target]),
@@ -143,9 +147,34 @@ class AbstractPairLoss(ABC):
         )
 
 
+def _check(sides: Pairs) -> None:
+    """Tensors with a row a transition: other shapes could be broadcast to something else."""
+    if not isinstance(sides.online, Tensor):
+        raise ValueError(f"online must be a tensor, but is {type(sides.online).__name__}")
+    if sides.online.ndim != 2:
+        raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
+    if isinstance(sides.bootstrap, (Tensor, np.ndarray)) and sides.bootstrap.ndim != 0:
+        raise ValueError(f"bootstrap must be one number, but has shape {list(sides.bootstrap.shape)}")
+    rows, width = sides.online.shape
+    parts = [("target", sides.target, [rows, width]), ("target_next", sides.target_next, [rows, width])]
+    parts.append(("reward", sides.reward, [rows]))
+    if sides.terminal is not None:
+        parts.append(("terminal", sides.terminal, [rows]))
+    if sides.sink is not None:
+        online, target = sides.sink
+        parts += [("sink.online", online, [width]), ("sink.target", target, [width])]
+    for name, part, shape in parts:
+        if not isinstance(part, Tensor):
+            raise ValueError(f"{name} must be a tensor, but is {type(part).__name__}")
+        if list(part.shape) != shape:
+            raise ValueError(f"{name} has shape {list(part.shape)}, but online asks for {shape}")
+    if sides.terminal is not None and sides.terminal.dtype != torch.bool:
+        raise ValueError(f"terminal must be of booleans, but is of {sides.terminal.dtype}")
+
+
 def check_number(name: str, value: float, most: float) -> None:
     """A number from 0 to so much."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise ValueError(f"{name} must be a number, but is {value!r}")
     if not (math.isfinite(value) and 0 <= value <= most):
         raise ValueError(f"{name} must be finite and lie in [0, {most:g}], but is {value!r}")

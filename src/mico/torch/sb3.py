@@ -54,6 +54,8 @@ class AbstractMetricAgent(OffPolicyAlgorithm):
         layer: str | None = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(metric, AbstractPairLoss):
+            raise ValueError(f"metric must be a loss of mico.torch, such as MICoLoss(), but is {metric!r}")
         self.metric, self.layer = metric, layer
         super().__init__(policy, env, *args, **kwargs)  # type: ignore[arg-type]
 

@@ -29,8 +29,9 @@ def compared(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Compared
 
 def products(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
     r"""$\langle x, y \rangle$ of every x with every y, in float32 at least, also under autocast."""
+    x, y = _wide(x), _wide(y)
     with torch.autocast(x.device.type, enabled=False):
-        return _wide(x) @ _wide(y).transpose(-1, -2)
+        return x @ y.transpose(-1, -2)
 
 
 def _length(x: Float[Tensor, "*n D"]) -> Float[Tensor, "*n"]:
@@ -49,4 +50,6 @@ def _unit(x: Float[Tensor, "*n D"], length: Float[Tensor, "*n"]) -> Float[Tensor
 
 
 def _wide(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    if not isinstance(x, Tensor):
+        raise ValueError(f"representations must be tensors, as for JAX's there is mico.deep, but are {type(x)}")
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -9,20 +9,27 @@ from jaxtyping import Array, Bool, Float, Key, Num
 from mico.deep.errors import ERRORS
 from mico.deep.fields import check_choices, check_range, fixed, number
 from mico.deep.metric_losses.abstract import AbstractMetricLoss
-from mico.deep.types import Batch, Sink, Spec, Views
+from mico.deep.types import Batch, FirstStep, Sink, Spec, Views
 
 Second = Literal["target", "frozen", "online"]
 Horizon = Literal["n-step", "one-step"]
 
 
 class Pairs(NamedTuple):
-    r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$."""
+    r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$.
+
+    `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1: without
+    it the pairs are taken to be of one step. Their types are those of `mico.deep.types`.
+    """
 
     online: Float[Array, "B D"]
     target: Float[Array, "B D"]
     target_next: Float[Array, "B D"]
     reward: Float[Array, " B"]
     bootstrap: Num[Array, ""] | float
+    terminal: Bool[Array, " B"] | None = None
+    first_step: FirstStep | None = None
+    sink: Sink | None = None
 
 
 class AbstractPairLoss(AbstractMetricLoss):
@@ -64,22 +71,17 @@ class AbstractPairLoss(AbstractMetricLoss):
 
     def loss(self, params: None, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
         del params
-        sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap)
-        terminal = batch.terminal
-        if self.horizon == "one-step":
-            if views.first_step is None:
-                raise ValueError("horizon='one-step' needs views.first_step")
-            reward, target_next, terminal, bootstrap = views.first_step
-            sides = sides._replace(reward=reward, target_next=target_next, bootstrap=bootstrap)
-        if self.terminals == "absorbing":
-            if views.sink is None:
-                raise ValueError("terminals='absorbing' needs views.sink")
-            sides = _with_sink(sides, views.sink, terminal)
+        if self.horizon == "one-step" and views.first_step is None:
+            raise ValueError("horizon='one-step' needs views.first_step")
+        if self.terminals == "absorbing" and views.sink is None:
+            raise ValueError("terminals='absorbing' needs views.sink")
+        online, target, target_next, first_step, sink, *_ = views
+        sides = Pairs(online, target, target_next, batch.reward, batch.bootstrap, batch.terminal, first_step, sink)
         return self.over(sides, key)
 
     def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
         """The mean error over the pairs; gradients reach the online representations alone."""
-        sides = jax.tree.map(jnp.asarray, sides)
+        sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))
         fixed = jax.lax.stop_gradient(sides)
         other = {"target": fixed.target, "frozen": fixed.online, "online": sides.online}[self.second]
         if self.pairs == "all":
@@ -97,6 +99,42 @@ class AbstractPairLoss(AbstractMetricLoss):
         errors = ERRORS[self.error](target - found)
         counted = ~same if self.self_pairs == "exclude" else jnp.ones_like(same)
         return jnp.where(counted, errors, 0.0).sum() / jnp.maximum(counted.sum(), 1)
+
+    def _meant(self, sides: Pairs) -> Pairs:
+        """The pairs that horizon and terminals mean, with nothing beside them."""
+        if self.horizon == "one-step" and sides.first_step is not None:
+            reward, target_next, terminal, bootstrap = sides.first_step
+            sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
+        _check(sides)
+        if not jnp.issubdtype(sides.reward.dtype, jnp.floating):  # differences of unsigned numbers wrap around
+            sides = sides._replace(reward=sides.reward.astype(jnp.promote_types(sides.online.dtype, jnp.float32)))
+        bare = sides._replace(terminal=None, first_step=None, sink=None)
+        if self.terminals == "bootstrap":
+            return bare
+        if sides.terminal is None or sides.sink is None:
+            raise ValueError("terminals='absorbing' needs terminal and sink of the pairs, but one is None")
+        return _with_sink(bare, sides.sink, sides.terminal)
+
+
+def _check(sides: Pairs) -> None:
+    """A row a transition: other shapes could be broadcast to something else."""
+    if sides.online.ndim != 2:
+        raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
+    if jnp.ndim(sides.bootstrap) != 0:
+        raise ValueError(f"bootstrap must be one number, but has shape {list(jnp.shape(sides.bootstrap))}")
+    rows, width = sides.online.shape
+    parts = [("target", sides.target, [rows, width]), ("target_next", sides.target_next, [rows, width])]
+    parts.append(("reward", sides.reward, [rows]))
+    if sides.terminal is not None:
+        parts.append(("terminal", sides.terminal, [rows]))
+    if sides.sink is not None:
+        online, target = sides.sink
+        parts += [("sink.online", online, [width]), ("sink.target", target, [width])]
+    for name, part, shape in parts:
+        if list(part.shape) != shape:
+            raise ValueError(f"{name} has shape {list(part.shape)}, but online asks for {shape}")
+    if sides.terminal is not None and sides.terminal.dtype != bool:
+        raise ValueError(f"terminal must be of booleans, but is of {sides.terminal.dtype}")
 
 
 def _with_sink(sides: Pairs, sink: Sink, terminal: Bool[Array, " B"]) -> Pairs:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
@@ -81,4 +82,6 @@ def _length(x: Float[Array, "B D"]) -> Float[Array, " B"]:
 
 
 def _wide(x: Float[Array, "B D"]) -> Float[Array, "B D"]:
+    if not isinstance(x, (jax.Array, np.ndarray)):
+        raise ValueError(f"representations must be arrays, as for PyTorch's there is mico.torch, but are {type(x)}")
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
