@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from mico.cli import main
+from mico.commands import report
 from mico.results.condensed import read
 from written_runs import write_fleet
 
@@ -42,6 +43,35 @@ def test_curves_have_fifty_points_unless_told(tmp_path):
     write_fleet(tmp_path / "runs" / "fleet", [0], lambda seed: [float(n) for n in range(100)])
     collect(tmp_path / "runs", "--out", tmp_path / "small")
     assert len(pd.read_csv(tmp_path / "small" / "dqn.csv")) == 50
+
+
+def test_logs_with_few_rows_are_scored_as_the_runs_themselves(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(report, "drawings", lambda study: iter(()))
+    for seed in (0, 1):
+        write_fleet(tmp_path / "runs" / str(seed), [seed], lambda seed: [1.0, 2.0, 3.0, 4.0 + seed], period=500)
+    collect(tmp_path / "runs", "--out", tmp_path / "small")
+    ends = []
+    for source in (tmp_path / "runs", tmp_path / "small" / "dqn.csv", tmp_path / "small"):
+        main(["report", str(source), "--out", str(tmp_path / "report")])
+        ends.append(pd.read_csv(tmp_path / "report" / "tables" / "by-environment.csv")["value"].tolist())
+        assert "note" not in capsys.readouterr().out
+    assert ends == [[pytest.approx((10 + 11) / 8)]] * 3
+
+
+def test_arms_that_the_files_cannot_tell_apart_are_refused(tmp_path, capsys):
+    for error in ("huber", "squared"):
+        write_fleet(tmp_path / "runs" / error, [0], lambda seed: [1.0], metric="mico", error=error)
+    assert "metric.error of dqn with mico" in refused(capsys, tmp_path / "runs", "--out", tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_runs_that_have_just_begun_are_named(tmp_path, capsys):
+    write_fleet(tmp_path / "runs" / "fleet", [0, 1], lambda seed: [1.0], steps=100_000)
+    collect(tmp_path / "runs", "--out", tmp_path / "small")
+    shown = capsys.readouterr()
+    lines = [f"mico: fleet/run-seed{seed} is left out: it is at step 1,000 of 100,000" for seed in (0, 1)]
+    assert [line.partition(",000, ")[0] + ",000" for line in shown.err.splitlines()] == lines
+    assert shown.out == ""
 
 
 def test_what_is_no_source_is_refused(tmp_path, capsys):

@@ -154,6 +154,16 @@ def test_what_is_printed(tmp_path, shown):
     ]
 
 
+def test_a_run_without_its_configuration_is_named(tmp_path, capsys):
+    out = saved(tmp_path, good=always(0, five_state(start=0)), bad=always(1, five_state(start=0)))
+    (out / "bad" / "config.json").unlink()
+    cli.main(["evaluate", str(out), "--episodes", "1", "--epsilon", "0"])
+    printed = capsys.readouterr()
+    assert [cells[0] for cells in table([line.rstrip() for line in printed.out.splitlines()])] == ["good"]
+    lost = "1 of 2 runs are left out, without config.json or log.jsonl: bad"
+    assert printed.err == f"mico: {out.name}: {lost}\n"
+
+
 def test_episodes_are_cut_where_the_command_says(tmp_path, shown):
     """Every step of an endless game pays 1."""
     run = always(1, small_run(seed=0, env=environment("mdp/action-reward", max_steps=1000)))

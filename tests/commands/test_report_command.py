@@ -360,6 +360,49 @@ def test_tables_of_other_people_alone_and_beside_runs(reported, fails, runs, tmp
     assert "nothing: No such file" in fails(tmp_path / "nothing", "--out", tmp_path / "x")
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_a_folder_of_what_collect_wrote(reported, fails, tmp_path, capsys):
+    for agent in ("dqn", "iqn"):
+        write_fleet(tmp_path / "runs" / agent, (0, 1), lambda seed: [1.0 + seed] * 2, agent=agent)
+    cli.main(["collect", str(tmp_path / "runs"), "--out", str(tmp_path / "small"), "--points", "2"])
+    capsys.readouterr()
+    out, _ = reported(tmp_path / "small")
+    assert table(out, "by-environment")[["arm", "value"]].to_numpy().tolist() == [["dqn", 1.5], ["iqn", 1.5]]
+    _written(tmp_path / "small" / "iqn.csv", "agent,env,seed,step,score\niqn,minatar/breakout,0,1000,abc\n")
+    out, printed = reported(tmp_path / "small")
+    assert "iqn.csv is left out, for it is damaged:" in printed
+    assert set(table(out, "by-environment")["arm"]) == {"dqn"}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_tables_that_are_wrong_are_named(fails, runs, tmp_path):
+    head = "agent,env,seed,step,score\n"
+    sound = _written(tmp_path / "ok.csv", f"{head}a,e,0,10,1\n")
+    word = _written(tmp_path / "word.csv", f"{head}b,e,0,10,1\nb,e,0,20,abc\n")
+    message = f"{word} must have numbers as score, but one is 'abc', in row 2"
+    assert message in fails(sound, word, "--out", tmp_path / "x")
+    scale = _written(tmp_path / "scale.csv", "env,low,high\nother,0,1\nminatar/breakout,0,x\n")
+    message = f"{scale} must have numbers as high, but one is 'x', in row 2"
+    assert message in fails(runs, "--normalise", scale, "--out", tmp_path / "x")
+    empty = _written(tmp_path / "empty.csv", "")
+    assert f"{empty} is not: No columns" in fails(runs, "--normalise", empty, "--out", tmp_path / "x")
+
+
+def test_infinite_returns_do_not_spoil_curves(reported, tmp_path):
+    rows = [("ppo", "gym/a", seed, step, 1.0 + seed) for seed in (0, 1, 2) for step in range(10, 101, 10)]
+    given = pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"])
+    given.loc[(given["seed"] == 2) & (given["step"] == 30), "score"] = np.inf
+    given.to_csv(tmp_path / "theirs.csv", index=False)
+    out, printed = reported(tmp_path / "theirs.csv")
+    curves = pd.read_csv(out / "figures" / "curves.csv").set_index("step")
+    assert curves["count"].to_dict() == dict.fromkeys(range(10, 101, 10), 3) | {30: 2}
+    assert curves["value"].to_dict() == pytest.approx(dict.fromkeys(range(10, 101, 10), 2.0) | {30: 1.5})
+    assert np.isfinite(curves[["low", "high"]]).all(axis=None)
+    sentence = "ppo: seed 2 of gym/a has infinite returns, first at step 30: curves leave them out"
+    assert sentence in said(out)
+    assert sentence in " ".join(printed.split())
+
+
 def _written(path, text):
     path.write_text(text)
     return path
@@ -578,6 +621,22 @@ def test_runs_of_a_fleet_that_never_began(reported, tmp_path):
     listed = json.loads((fleet / "fleet.json").read_text())
     (fleet / "fleet.json").write_text(json.dumps(listed | {"runs": [*listed["runs"], "run-seed2"]}))
     assert "runs: 1 of 3 runs have not begun: run-seed2" in said(reported(fleet)[0])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_of_a_fleet_that_lost_their_configuration(reported, fails, tmp_path):
+    for name in ("some", "all"):
+        fleet = write_fleet(tmp_path / "runs" / name, range(3), lambda seed: [1.0], agent="dqn")
+        for run in [*fleet.glob("run-*")][: 2 if name == "some" else 3]:
+            (run / "config.json").unlink()
+    out, printed = reported(tmp_path / "runs")
+    for sentence in (
+        "some: 2 of 3 runs are left out, for their config.json is missing: run-seed",
+        "all: 3 of 3 runs are left out, for their config.json is missing: run-seed0, run-seed1, run-seed2",
+    ):
+        assert sentence in said(out)
+        assert sentence in " ".join(printed.split())
+    assert "config.json is missing" in fails(tmp_path / "runs" / "all", "--out", tmp_path / "x")
 
 
 @pytest.mark.usefixtures("undrawn")

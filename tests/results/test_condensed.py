@@ -49,10 +49,45 @@ def test_pieces_by_hand(tmp_path):
         condense(tmp_path, points=0)
 
 
+@pytest.mark.filterwarnings("ignore:rows after the last whole piece")
 def test_runs_that_are_under_way_end_where_they_are(tmp_path):
     write_run(tmp_path / "fleet" / "run", [1.0, 2.0, 3.0], steps=8000)
     assert condense(tmp_path, points=4).rows["step"].tolist() == [2000]
     assert condense(tmp_path, points=8).rows["step"].tolist() == [1000, 2000, 3000]
+
+
+def test_a_log_with_fewer_rows_than_points_stays_as_it_is(tmp_path):
+    write_run(tmp_path / "whole" / "run", [1.0, 2.0, 3.0, 4.0], period=500)
+    write_run(tmp_path / "going" / "run", [1.0, 2.0], period=70, steps=280, seed=1)
+    write_log(write_run(tmp_path / "odd" / "run", [], steps=160, seed=2), [{"step": step} for step in (70, 140, 160)])
+    found = condense(tmp_path, points=50).rows
+    steps = {seed: own["step"].tolist() for seed, own in found.groupby("seed")}
+    assert steps == {0: [500, 1000, 1500, 2000], 1: [70, 140], 2: [70, 140, 160]}
+    assert found.loc[found["seed"] == 0, "score"].tolist() == [1, 2, 3, 4]
+    assert condense(tmp_path / "whole", points=4).rows["step"].tolist() == [500, 1000, 1500, 2000]
+    assert condense(tmp_path / "whole", points=3).rows["step"].tolist() == [667, 1333, 2000]
+
+
+def test_pieces_without_a_row_are_none(tmp_path):
+    """As many rows as points, but the first third has none."""
+    run = write_run(tmp_path / "fleet" / "run", [], steps=2000)
+    write_log(run, [{"step": step, "return": 1.0} for step in (700, 1400, 2000)])
+    assert condense(tmp_path, points=3).rows["step"].tolist() == [1333, 2000]
+
+
+def test_what_unfinished_runs_have_beyond_their_pieces_is_told(tmp_path, recwarn):
+    write_fleet(tmp_path / "fleet", range(5), lambda seed: [1.0] * (9 if seed else 1), steps=100_000)
+    assert condense(tmp_path, points=25).rows["step"].tolist() == [4000, 8000] * 4
+    assert [str(one.message) for one in recwarn] == [
+        "fleet/run-seed0 is left out: it is at step 1,000 of 100,000, before the end of its first piece",
+        "rows after the last whole piece of a run are left out: run-seed1, run-seed2, run-seed3 and 1 more",
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+def test_of_whole_runs_nothing_is_told(tmp_path):
+    write_run(tmp_path / "fleet" / "run", [1.0] * 10)
+    assert len(condense(tmp_path, points=3).rows) == 3
 
 
 def test_records_say_where_runs_are_from(tmp_path):
@@ -143,6 +178,25 @@ def test_runs_with_other_settings_do_not_mix(tmp_path):
         merged(one, other)
     assert len(merged(one, of("third", error="huber", alpha=0.3)).rows) == 2  # another weight is another arm
     assert len(merged(one, of("fourth", error="squared", env="minatar/asterix")).rows) == 2
+
+
+@pytest.mark.parametrize("fleets", [("one", "one"), ("one", "two")])
+def test_runs_of_one_folder_with_other_settings_do_not_mix(tmp_path, fleets):
+    for fleet, error, seed in zip(fleets, ("huber", "squared"), (0, 1)):
+        write_run(tmp_path / fleet / error, [1.0], metric="mico", error=error, seed=seed)
+    message = "metric.error of dqn with mico in minatar/breakout is 'squared', but 'huber' in another run"
+    with pytest.raises(ValueError, match=message):
+        condense(tmp_path, points=1)
+
+
+def test_of_the_same_run_in_two_fleets_of_a_folder_the_farther_counts(tmp_path):
+    for fleet, returns in {"a": [1.0] * 3, "b": [2.0] * 4, "c": [3.0] * 2}.items():
+        write_fleet(tmp_path / fleet, [0], lambda seed, own=returns: own, metric="mico", steps=4000)
+    write_fleet(tmp_path / "c", [1], lambda seed: [4.0] * 4, metric="mico", steps=4000)
+    found = condense(tmp_path, points=4)
+    assert found.rows["score"].tolist() == [2.0] * 4 + [4.0] * 4
+    runs = {record["fleet"]: [run["seed"] for run in record["runs"]] for record in found.records}
+    assert runs == {"b": [0], "c": [1]}
 
 
 def test_a_frozen_run_has_come_to_its_end(tmp_path):

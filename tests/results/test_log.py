@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mico.results.log import COLUMNS, Log, TensorBoard, read_log, read_runs
+from mico.results.log import COLUMNS, Log, TensorBoard, read_log, read_runs, run_folders
 from tensorboards import events
 
 ROWS = [{"step": 4, "loss": 0.1, "return": 3}, {"step": 8, "loss": 1e-300}]
@@ -248,6 +248,20 @@ def test_what_is_no_run_is_skipped(tmp_path):
     for name in ("config.json", "log.jsonl"):
         (tmp_path / "out/other" / name).write_text('{"step": 1}')
     assert read_runs(tmp_path / "out")["run"].unique().tolist() == ["good"]
+
+
+def test_runs_that_a_fleet_names_and_that_lack_a_file_are_told(tmp_path):
+    for name in "abcdef":
+        add_run(tmp_path / "fleet" / name, ROWS)
+    (tmp_path / "fleet" / "fleet.json").write_text(json.dumps({"runs": list("abcdef")}))
+    (tmp_path / "fleet" / "a" / "config.json").unlink()
+    (tmp_path / "fleet" / "b" / "log.jsonl").unlink()
+    for folder in (tmp_path, tmp_path / "fleet"):
+        with pytest.warns(UserWarning, match=r"^fleet: 2 of 6 runs are left out, .*config\.json or log\.jsonl: a, b$"):
+            assert [run.name for run in run_folders(folder)] == list("cdef")
+    (tmp_path / "fleet" / "fleet.json").write_text('{"runs": ')
+    with pytest.warns(UserWarning, match=r"fleet\.json is damaged, and what it promises is not known"):
+        assert len(run_folders(tmp_path)) == 4
 
 
 def test_runs_still_going_are_read(tmp_path):

@@ -39,6 +39,13 @@ def test_gaps_are_filled_with_the_last_value_and_runs_end_where_they_do():
     assert second == {20: 5, 30: 5}
 
 
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf])
+def test_infinite_returns_are_in_no_curve(wrong):
+    found = training_curves(runs({("gym/a", 0): [1, wrong, 3, 4], ("gym/a", 1): [5, 6, 7, 8]}), points=4)
+    values = {seed: dict(zip(own["step"], own["value"])) for seed, own in found.groupby("seed")}
+    assert values == {0: {10: 1, 30: 3, 40: 4}, 1: {10: 5, 20: 6, 30: 7, 40: 8}}
+
+
 def test_environments_have_their_own_steps_and_runs_keep_their_fields():
     frame = runs({("gym/a", 0): [1.0, 2.0]}, **{"metric": "mico", "metric.alpha": 0.5})
     longer = runs({("gym/b", 0): [1.0, 2.0]}, steps=(1000, 2000), **{"metric": "mico", "metric.alpha": 0.5})

@@ -21,7 +21,7 @@ def tidy(*runs):
 def test_other_peoples_results_become_tidy(tmp_path):
     table = given(agent="ppo", env="Pong", seed=3, scores=[1.5, -2.0], wall_time=9.0)
     table.to_csv(tmp_path / "mine.csv", index=False)
-    for source, name in ((table, "table"), (tmp_path / "mine.csv", "mine")):
+    for source, name in ((table, "table"), (tmp_path / "mine.csv", "mine"), (str(tmp_path / "mine.csv"), "mine")):
         frame = read_scores(source)
         assert list(frame.columns) == list(COLUMNS)
         assert frame["value"].tolist() == [1.5, -2]
@@ -46,8 +46,8 @@ def test_metrics_and_fields_of_other_people_tell_runs_apart():
         (lambda table: table.drop(columns=["seed", "step"]), "source must have the columns .*, but lacks seed, step"),
         (lambda table: table.iloc[:0], "source must have rows, but has none"),
         (lambda table: table.assign(score="high"), "source must have numbers as score, but one is 'high'"),
-        (lambda table: table.assign(seed=0.5), "source must have numbers as seed, but one is .*0.5"),
-        (lambda table: table.assign(step=np.nan), "source must have numbers as step, but one is .*nan"),
+        (lambda table: table.assign(seed=0.5), r"must have whole numbers as seed, but one is 0\.5, in row 1$"),
+        (lambda table: table.assign(step=np.nan), "source must have whole numbers as step, but one is missing"),
         (lambda table: table.assign(agent=None), "source must have words as agent, but one is"),
         (lambda table: table.assign(step=7), "one score of a run at a step, but has several of agent dqn, .* step 7"),
     ],
@@ -55,6 +55,23 @@ def test_metrics_and_fields_of_other_people_tell_runs_apart():
 def test_tables_that_are_no_results_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         read_scores(change(given()))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("a,x,0,1,5\n\na,x,0,2,abc", "must have numbers as score, but one is 'abc', in row 2"),
+        ("a,x,0,1,5\na,x,0.5,2,5", r"must have whole numbers as seed, but one is 0\.5, in row 2"),
+        ("a,x,0,1,5\na,x,0,2,5\na,x", "must have whole numbers as seed, but one is missing, in row 3"),
+        ("a,x,0,1,5\na,,0,2,5", "must have words as env, but one is missing, in row 2"),
+        ("a,x,0,1,5\na,x,0,1,6", "must have one score of a run at a step"),
+        ("", "must have rows, but has none"),
+    ],
+)
+def test_errors_name_the_file_and_the_row(tmp_path, rows, message):
+    (tmp_path / "word.csv").write_text("agent,env,seed,step,score\n" + rows)
+    with pytest.raises(ValueError, match=rf"word\.csv {message}"):
+        read_scores(tmp_path / "word.csv")
 
 
 def test_files_that_are_no_tables_are_refused(tmp_path):

@@ -199,7 +199,9 @@ def test_a_probabilitys_interval_against_loops():
 
 
 def test_a_profile_counts_runs_above_each_threshold():
-    found = profile(SCORES, np.array([-1.0, 0.0, 1.5, 5.0, 12.0]), seed=0, resamples=10)
+    thresholds = [-1, 0.0, 1.5, 5.0, 12.0]
+    found = profile(SCORES, np.array(thresholds), seed=0, resamples=10)
+    assert profile(SCORES, thresholds, seed=0, resamples=10).value.tolist() == found.value.tolist()
     assert found.value == pytest.approx(np.array([6, 5, 4, 1, 0]) / 6)  # a score on a threshold is not above it
     assert (found.low <= found.value).all()
 

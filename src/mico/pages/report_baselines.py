@@ -9,6 +9,7 @@ import pandas as pd
 from mico.results.cells import NORMALISATIONS, Scale, finals
 from mico.results.intervals import mean_interval
 from mico.results.log import COLUMNS
+from mico.results.scores import numbers, read_csv
 
 _LEVEL = 0.75
 _ROUNDING = 1e-6  # of returns, relative
@@ -83,11 +84,11 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
 
 
 def _of_table(path: Path) -> tuple[ScaleOf, str]:
-    table = pd.read_csv(path)
+    table = read_csv(path)
     lacking = [name for name in ("env", "low", "high") if name not in table.columns]
     if lacking:
         raise ValueError(f"{path} must have the columns env, low and high, but lacks {', '.join(lacking)}")
-    table = table.assign(low=pd.to_numeric(table["low"]), high=pd.to_numeric(table["high"]))
+    table = table.assign(**{name: numbers(table[name], str(path)) for name in ("low", "high")})
     wrong = table[~(table["high"] > table["low"])]
     if len(wrong):
         raise ValueError(f"{path} must have a high that exceeds low, but {wrong['env'].iloc[0]} has not")

@@ -1,29 +1,32 @@
-"""What folders of runs promise and do not hold: runs that never began, and fleets that failed."""
+"""What folders of runs promise and do not hold: runs that never began or lost a file, and fleets that failed."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-_SHOWN = 3  # names in a sentence
+from mico.results.log import few
+
+_DEPTHS = ("fleet.json", "*/fleet.json", "*/*/fleet.json")  # of a fleet, a sweep, a folder of sweeps
 
 
 def unkept_promises(folder: Path, fleets: Iterable[Path]) -> list[str]:
-    """A sentence for each fleet of which fleet.json, or a sweep's sweep.json, names runs that left nothing."""
+    """A sentence for each fleet of which fleet.json, or a sweep's sweep.json, names runs that cannot be read."""
     sentences: list[str] = []
     promised: dict[Path, list[str]] = {}
     for sweep in sorted({*folder.glob("sweep.json"), *folder.glob("*/sweep.json")}):
         for fleet in _listed(sweep, "fleets", sentences):
             promised[sweep.parent / fleet["name"]] = [run["name"] for run in fleet["runs"]]
             sentences += _failure(sweep.parent, fleet["name"])
-    for fleet in sorted(set(fleets) - set(promised)):
+    known = {file.parent for depth in _DEPTHS for file in folder.glob(depth)}
+    for fleet in sorted({*fleets, *known} - set(promised)):
         promised[fleet] = _listed(fleet / "fleet.json", "runs", sentences)
     for fleet, runs in promised.items():
         absent = [run for run in runs if not (fleet / run / "log.jsonl").exists()]
-        if absent:
-            more = f" and {len(absent) - _SHOWN} more" if len(absent) > _SHOWN else ""
-            names = ", ".join(absent[:_SHOWN]) + more
-            sentences.append(f"{fleet.name}: {len(absent)} of {len(runs)} runs have not begun: {names}")
+        nameless = [run for run in runs if run not in absent and not (fleet / run / "config.json").exists()]
+        for names, why in ((absent, "have not begun"), (nameless, "are left out, for their config.json is missing")):
+            if names:
+                sentences.append(f"{fleet.name}: {len(names)} of {len(runs)} runs {why}: {few(names)}")
     return sentences
 
 

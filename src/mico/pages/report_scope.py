@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
 from mico.pages.report_sources import Record, Sources
-from mico.results.cells import NEARLY
+from mico.results.cells import CELL, NEARLY
 
 
 def once(frame: pd.DataFrame, reached: Mapping[str, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -18,6 +19,15 @@ def once(frame: pd.DataFrame, reached: Mapping[str, int]) -> tuple[pd.DataFrame,
         for arm, env, seed, run in zip(again["arm"], again["env"], again["seed"], again["run"])
     ]
     return frame[~frame["run"].isin(again["run"])], tuple(sentences)
+
+
+def infinite(frame: pd.DataFrame) -> list[str]:
+    """A sentence on each run with infinite returns, which its curve leaves out."""
+    wrong = frame[np.isinf(frame["value"])]
+    return [
+        f"{arm}: seed {seed} of {env} has infinite returns, first at step {steps.min():,}: curves leave them out"
+        for (arm, env, seed), steps in wrong.groupby(CELL, sort=False)["step"]
+    ]
 
 
 def reached_steps(sources: Sources) -> dict[str, int]:

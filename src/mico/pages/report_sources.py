@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from mico.pages.report_promises import reason, unkept_promises
+from mico.results.condensed import tables
 from mico.results.log import COLUMNS, read_rows
 from mico.results.scores import read_scores
 
@@ -51,14 +52,17 @@ class Sources(NamedTuple):
 
 
 def read_sources(paths: Sequence[Path]) -> Sources:
-    """Everything in folders of runs and in CSV files; what is damaged is named instead of read."""
+    """Everything in folders and in CSV files; what is damaged in a folder is named instead of read.
+
+    A folder has runs, or what `mico collect` made of them.
+    """
     frames, found, unread = [], [], []
     for path in {path.resolve(): path for path in paths}.values():
         if path.is_dir():
             found += _read_folder(path, unread, prefix="" if len(paths) == 1 else f"{path}/")
+            frames += _read_tables(path, unread)
         elif path.exists():
-            frame = read_scores(path)
-            frames.append(frame.assign(run=f"{path}: " + frame["run"]))
+            frames.append(_read_table(path))
         else:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     records = [record for record, _ in found]
@@ -74,6 +78,22 @@ def read_sources(paths: Sequence[Path]) -> Sources:
     if not np.isfinite(frame["value"]).any():
         raise ValueError(f"{', '.join(map(str, paths))}: no return is a finite number")
     return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, unread)
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    frame = read_scores(path)
+    return frame.assign(run=f"{path}: " + frame["run"])
+
+
+def _read_tables(folder: Path, unread: list[str]) -> list[pd.DataFrame]:
+    """Those that `mico collect` wrote into a folder."""
+    found = []
+    for table in tables(folder):
+        try:
+            found.append(_read_table(table))
+        except (ValueError, OSError) as error:
+            unread.append(f"{table} is left out, for it is damaged: {reason(error)}")
+    return found
 
 
 def _read_folder(given: Path, unread: list[str], *, prefix: str) -> list[tuple[Record, pd.DataFrame]]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from mico.pages.report_baselines import baselines, scale_of
-from mico.pages.report_scope import common_steps, cut, early, once, reached_steps, unfinished_envs
+from mico.pages.report_scope import common_steps, cut, early, infinite, once, reached_steps, unfinished_envs
 from mico.pages.report_sources import Sources
 from mico.results.atari_scores import is_game
 from mico.results.cells import finals, normalised
@@ -118,7 +118,7 @@ def study(sources: Sources, choices: Choices) -> Study:
     soon = [] if asked else early(frame, steps, sources.records)
     scale = choices.normalise or _by_family(frame)
     scaled, words, lost = _scaled(ends[~ends["env"].isin(behind)], scale, choices)
-    left_out = (*twice, *soon, *behind.values(), *lost)
+    left_out = (*twice, *infinite(frame), *soon, *behind.values(), *lost)
     skip = _frame_skip(sources)
     return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out, skip)
 

@@ -14,11 +14,10 @@ import pandas as pd
 
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.log import read_rows, run_folders
+from mico.results.thinned import COLUMNS, WEIGHTS, Logged, tell_cut, thinned
+from mico.results.thinned import MEASURES as MEASURES
 
-WEIGHTS = ("metric.alpha", "metric.beta")
-MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
 KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
-COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
 
 _DIGITS = "%.5g"
 
@@ -37,16 +36,18 @@ def condense(folder: Path, *, points: int) -> Condensed:
     """The runs in a folder, or in the folders in it, finished or not.
 
     A run is cut into so many pieces. `score` is the mean return of the `episodes` that end in a piece, all else what
-    the last row of the piece says.
+    the last row of the piece says. A log with fewer rows than that stays as it is. Of a run that is there twice the
+    one that went farther counts; runs of one agent, metric loss and environment with different settings are a
+    ValueError that names the field. A warning tells what an unfinished run has beyond its last whole piece.
     """
     if points < 1:
         raise ValueError(f"points must be 1 or more, but are {points}")
-    tables, fleets = [], {}
-    for run in run_folders(folder):
-        config = json.loads((run / "config.json").read_bytes())
-        log = read_rows(run / "log.jsonl")
-        tables.append(_thinned(config, log, points))
-        fleets.setdefault(run.parent, []).append((config, log))
+    logs = _farthest([Logged.read(run) for run in run_folders(folder)])
+    tables = [thinned(one, points) for one in logs]
+    tell_cut(logs, tables)
+    fleets: dict[Path, list[Logged]] = {}
+    for one in logs:
+        fleets.setdefault(one.folder.parent, []).append(one)
     return Condensed(pd.concat(tables, ignore_index=True), [_record(fleet, runs) for fleet, runs in fleets.items()])
 
 
@@ -71,11 +72,9 @@ def merged(before: Condensed, new: Condensed) -> Condensed:
 
 def check_alike(condensed: Condensed, settings: dict[str, Any]) -> None:
     """A ValueError names the field in which a run with these settings differs from what is there, as for `merged`."""
-    settings = json.loads(json.dumps(settings))  # as records have them
-    metric = (settings["metric"] or {"name": "none"})["name"]
-    described = {"settings": {metric: _shared(settings)}}
+    described = _described(json.loads(json.dumps(settings)))  # as records have them
     for record in condensed.records:
-        _check_alike(record, described | {part: settings[part]["name"] for part in ("agent", "env")})
+        _check_alike(record, described)
 
 
 def write(condensed: Condensed, out: Path) -> list[Path]:
@@ -107,6 +106,11 @@ def read(folder: Path) -> Condensed:
                 raise ValueError(f"{table} must have numbers in the column {name}, but has {words.iloc[0]!r}")
         found = Condensed(_joined(found.rows, rows), found.records + _records(table.with_suffix(".json")))
     return found
+
+
+def tables(folder: Path) -> list[Path]:
+    """The tables in a folder that have beside them what says where they are from."""
+    return [table for table in sorted(folder.glob("*.csv")) if table.with_suffix(".json").exists()]
 
 
 def read_arms(folder: Path) -> pd.DataFrame:
@@ -165,39 +169,25 @@ def _only(records: Iterable[dict[str, Any]], is_kept: Callable[[tuple[Any, ...]]
     return [record for record in cut if record["runs"]]
 
 
-def _thinned(config: dict[str, Any], log: Sequence[dict[str, Any]], points: int) -> pd.DataFrame:
-    edges = np.linspace(0, config["steps"], points + 1)[1:].round().astype(int)
-    pieces: list[list[dict[str, Any]]] = [[] for _ in edges]
-    for row in log:
-        pieces[int(np.searchsorted(edges, row["step"]))].append(row)
-    last = max((row["step"] for row in log if "not_finite_at" not in row), default=0)
-    found = [
-        {"step": edge, **_returns(piece), **_last(piece)} for edge, piece in zip(edges.tolist(), pieces) if edge <= last
-    ]
-    metric = config["settings"]["metric"] or {}
-    about = {"agent": config["agent"], "metric": config["metric"] or "none", "env": config["env"]}
-    about |= {"seed": config["seed"], **{name: metric.get(name.partition(".")[2], np.nan) for name in WEIGHTS}}
-    return pd.DataFrame([about | one for one in found], columns=list(COLUMNS))
+def _farthest(logs: Iterable[Logged]) -> list[Logged]:
+    """Each run once: the one that went farther, and the later one if they are as far."""
+    kept: dict[tuple[Any, ...], Logged] = {}
+    first: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for one in logs:
+        about = _described(one.config["settings"])
+        kind = tuple(about[part] for part in ("agent", "env")), *about["settings"]
+        _check_alike(first.setdefault(kind, about), about, "in another run")
+        run = _run(one.config, one.log)
+        named = (*kind, run["seed"], run["alpha"], run["beta"])
+        if named not in kept or one.last >= kept[named].last:
+            kept[named] = one
+    return list(kept.values())
 
 
-def _returns(piece: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Over episodes: a row may have few or many."""
-    rows = [(row["return"], row.get("episodes", 1)) for row in piece if "return" in row]
-    if not rows:
-        return {"score": np.nan, "episodes": 0}
-    returns, episodes = np.transpose(rows)
-    return {"score": float(returns @ episodes / episodes.sum()), "episodes": int(episodes.sum())}
-
-
-def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:
-    found = {name: value for row in piece for name, value in row.items() if name in MEASURES}
-    return {name: found.get(name, np.nan) for name in MEASURES}
-
-
-def _record(fleet: Path, runs: Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]) -> dict[str, Any]:
+def _record(fleet: Path, runs: Sequence[Logged]) -> dict[str, Any]:
     """Where the runs of a fleet come from, and what is needed to train them again."""
-    first = runs[0][0]
-    settings = {config["metric"] or "none": _shared(config["settings"]) for config, _ in runs}
+    first = runs[0].config
+    settings = {run.config["metric"] or "none": _shared(run.config["settings"]) for run in runs}
     timing = fleet / "timing.jsonl"
     return {
         "fleet": fleet.name,
@@ -207,7 +197,7 @@ def _record(fleet: Path, runs: Sequence[tuple[dict[str, Any], list[dict[str, Any
         "seconds": _seconds(read_rows(timing)) if timing.exists() else None,
         "starts": first["starts"],
         "settings": settings,
-        "runs": [_run(config, log) for config, log in runs],
+        "runs": [_run(run.config, run.log) for run in runs],
     }
 
 
@@ -217,6 +207,12 @@ def _shared(settings: dict[str, Any]) -> dict[str, Any]:
     weights = [name.partition(".")[2] for name in WEIGHTS]
     metric = {name: value for name, value in (own["metric"] or {}).items() if name not in weights}
     return own | {"metric": metric or None}
+
+
+def _described(settings: dict[str, Any]) -> dict[str, Any]:
+    """What a record says of a run with these settings."""
+    metric = (settings["metric"] or {"name": "none"})["name"]
+    return {part: settings[part]["name"] for part in ("agent", "env")} | {"settings": {metric: _shared(settings)}}
 
 
 def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -234,7 +230,7 @@ def _seconds(timing: Sequence[dict[str, Any]]) -> float:
     return round(sum(ends), 1)
 
 
-def _check_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
+def _check_alike(one: dict[str, Any], other: dict[str, Any], place: str = "in what is there") -> None:
     if any(one[name] != other[name] for name in ("agent", "env")):
         return
     for metric in set(one["settings"]) & set(other["settings"]):
@@ -242,7 +238,7 @@ def _check_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
         names = [name for name in {**before, **now} if before.get(name) != now.get(name)]
         if names:
             field, where = names[0], f"{one['agent']} with {metric} in {one['env']}"
-            raise ValueError(f"{field} of {where} is {now.get(field)!r}, but {before.get(field)!r} in what is there")
+            raise ValueError(f"{field} of {where} is {now.get(field)!r}, but {before.get(field)!r} {place}")
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:

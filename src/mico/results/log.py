@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -124,11 +125,34 @@ def read_runs(folder: Path) -> pd.DataFrame:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The runs in a folder, or in the folders in it; a run is one of itself."""
+    """The runs in a folder, or in the folders in it; a run is one of itself.
+
+    A warning names those that a fleet.json promises and that lack their configuration or log.
+    """
     found = [run for run, _ in _runs(folder.resolve())]
     if not found:
         raise ValueError(f"{folder} holds no run")
+    for file in sorted({*folder.resolve().glob("fleet.json"), *folder.resolve().glob("*/fleet.json")}):
+        promised = _promised(file)
+        absent = [name for name in promised if file.parent / name not in found]
+        if absent:
+            lost = f"{len(absent)} of {len(promised)} runs are left out, without config.json or log.jsonl"
+            warnings.warn(f"{file.parent.name}: {lost}: {few(absent)}", stacklevel=2)
     return found
+
+
+def _promised(file: Path) -> list[str]:
+    """The runs that a fleet.json names; none, and a warning, if it is damaged."""
+    try:
+        return [str(name) for name in json.loads(file.read_bytes())["runs"]]
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        warnings.warn(f"{file} is damaged, and what it promises is not known: {error!r}", stacklevel=3)
+        return []
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three, and how many more."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _runs(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:

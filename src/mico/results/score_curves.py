@@ -13,7 +13,8 @@ def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
     """The returns of every run at steps that the runs in its environment have in common, a row for each.
 
     These steps split the longest run evenly, at most as often as it has returns. A value is the mean of the returns
-    since the step before, or the last value where there are none; a run ends with its last row.
+    since the step before, or the last value where there are none; a run ends with its last row. An infinite value,
+    with which no mean over runs is a number, is left out.
     """
     frame = checked(frame)
     none = frame.loc[[], [*CELL, "step", "value"]]
@@ -22,7 +23,8 @@ def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
         for _, own in frame.groupby("env", sort=False)
         if (own["name"] == "return").any()
     ]
-    curves = pd.concat(parts or [none], ignore_index=True).dropna(subset="value").astype({"step": int})
+    curves = pd.concat(parts or [none], ignore_index=True)
+    curves = curves[np.isfinite(curves["value"].astype(float))].astype({"step": int})
     about = frame.drop(columns=["step", "name", "value"]).drop_duplicates(CELL)
     return curves.merge(about, on=CELL, validate="many_to_one")
 

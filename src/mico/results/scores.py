@@ -94,33 +94,38 @@ def with_arms(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(arm=groups.map(dict(zip(groups[first], arms))))
 
 
-def read_scores(source: Path | pd.DataFrame) -> pd.DataFrame:
+def read_scores(source: Path | str | pd.DataFrame) -> pd.DataFrame:
     """Other people's results, a CSV file or a DataFrame with agent, env, seed, step and score, as a tidy frame.
 
     A column `metric` may say what was added to the agent, and columns with a dot in their names, such as
     agent.learning-rate, are fields in which arms differ; further columns are not read. A score may be missing.
     """
-    table, name = (_csv(source), source.stem) if isinstance(source, Path) else (source, "table")
+    if isinstance(source, pd.DataFrame):
+        return _tidy(source, "table", "source")
+    return _tidy(read_csv(Path(source)), Path(source).stem, str(source))
+
+
+def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
     lacking = [column for column in _GIVEN if column not in table.columns]
     if lacking:
-        raise ValueError(f"source must have the columns {', '.join(_GIVEN)}, but lacks {', '.join(lacking)}")
+        raise ValueError(f"{source} must have the columns {', '.join(_GIVEN)}, but lacks {', '.join(lacking)}")
     if table.empty:
-        raise ValueError("source must have rows, but has none")
+        raise ValueError(f"{source} must have rows, but has none")
     fields = [column for column in map(str, table.columns) if "." in column]
     metric = table["metric"].fillna("none").astype(str) if "metric" in table.columns else "none"
     rows = table[fields].assign(
         experiment=name,
         metric=metric,
         name="return",
-        value=_numbers(table["score"]),
-        **{column: _words(table[column]) for column in ("agent", "env")},
-        **{column: _whole_numbers(table[column]) for column in ("seed", "step")},
+        value=numbers(table["score"], source),
+        **{column: _words(table[column], source) for column in ("agent", "env")},
+        **{column: _whole_numbers(table[column], source) for column in ("seed", "step")},
     )
     kind = ["agent", "metric", *fields, "env", "seed"]
     twice = rows[rows.duplicated([*kind, "step"])]
     if len(twice):
         where = ", ".join(f"{column} {twice.iloc[0][column]}" for column in (*kind, "step"))
-        raise ValueError(f"source must have one score of a run at a step, but has several of {where}")
+        raise ValueError(f"{source} must have one score of a run at a step, but has several of {where}")
     runs = rows.groupby(kind, sort=False, dropna=False).ngroup()
     rows["run"] = rows["agent"] + "-" + rows["metric"] + "-seed" + rows["seed"].astype(str) + "-" + runs.astype(str)
     return rows[[*COLUMNS, *fields]].reset_index(drop=True)
@@ -136,31 +141,36 @@ def _short(value: object) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
-def _csv(path: Path) -> pd.DataFrame:
+def read_csv(path: Path) -> pd.DataFrame:
+    """A table in a file; a ValueError names one that holds none."""
     try:
         return pd.read_csv(path)
     except ValueError as error:
         raise ValueError(f"source must be a CSV file, but {path} is not: {error}") from error
 
 
-def _words(column: pd.Series) -> pd.Series:
-    _refuse(column, column.isna())
+def numbers(column: pd.Series, source: str) -> pd.Series:
+    """A column as numbers, which may be missing; a ValueError names the source and the first row that has none."""
+    found = pd.to_numeric(column, errors="coerce").astype(float)
+    _refuse(column, found.isna() & column.notna(), source, "numbers")
+    return found
+
+
+def _whole_numbers(column: pd.Series, source: str) -> pd.Series:
+    found = numbers(column, source)
+    _refuse(column, ~np.isfinite(found) | (found % 1 != 0), source, "whole numbers")
+    return found.astype(int)
+
+
+def _words(column: pd.Series, source: str) -> pd.Series:
+    _refuse(column, column.isna(), source, "words")
     return column.astype(str)
 
 
-def _numbers(column: pd.Series) -> pd.Series:
-    numbers = pd.to_numeric(column, errors="coerce").astype(float)
-    _refuse(column, numbers.isna() & column.notna())
-    return numbers
-
-
-def _whole_numbers(column: pd.Series) -> pd.Series:
-    numbers = _numbers(column)
-    _refuse(column, ~np.isfinite(numbers) | (numbers % 1 != 0))
-    return numbers.astype(int)
-
-
-def _refuse(column: pd.Series, wrong: pd.Series) -> None:
+def _refuse(column: pd.Series, wrong: pd.Series, source: str, kind: str) -> None:
+    """Rows are counted from 1, the first below the names of the columns."""
     if wrong.any():
-        kind = "words" if column.name in ("agent", "env") else "numbers"
-        raise ValueError(f"source must have {kind} as {column.name}, but one is {column[wrong].iloc[0]!r}")
+        row = int(wrong.to_numpy().argmax())
+        value = column.iloc[row]
+        shown = "missing" if pd.isna(value) else repr(value) if isinstance(value, str) else str(value)
+        raise ValueError(f"{source} must have {kind} as {column.name}, but one is {shown}, in row {row + 1}")

@@ -4,7 +4,7 @@ Scores are a matrix, runs (seeds) as rows and tasks (environments) as columns, o
 Runs are resampled within each task. A single run cannot be: the ends of its interval are NaN.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -105,7 +105,7 @@ def improvement_probability(
 
 def profile(
     scores: Table,
-    thresholds: Real[np.ndarray, " thresholds"],
+    thresholds: Real[np.ndarray, " thresholds"] | Sequence[int | float],
     *,
     seed: int,
     resamples: int = 10_000,
@@ -113,6 +113,7 @@ def profile(
 ) -> Band:
     r"""The performance profile $P(X > \tau)$: the share of all runs on all tasks with a score above each threshold."""
     bootstrap, values = _Bootstrap(seed, resamples, level), matrix(scores, "scores")
+    thresholds = np.asarray(thresholds)
     if thresholds.ndim != 1 or thresholds.size == 0 or not (np.diff(thresholds) > 0).all():
         raise ValueError(f"thresholds must be numbers that rise, but are {thresholds}")
     passed = np.searchsorted(thresholds, values, side="left")  # how many of the thresholds a score is above
