@@ -1,5 +1,6 @@
 """Shapes and types are checked while the tests run: jaxtyping annotations become beartype checks."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -18,13 +19,18 @@ with warnings.catch_warnings():
 settings.register_profile("mico", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mico")
 
+# XLA's older code generator for fused loops, in one piece, takes half the time of the newer one to compile
+QUICKER = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+
 
 def pytest_configure(config):
     """What one worker compiled, the other and the processes that tests start take from a folder of the session.
 
-    Each has one thread for its algebra: together they have enough for all cores.
+    Each has one thread for its algebra: together they have enough for all cores. Slow tests have programs as users do.
     """
     if not hasattr(config, "workerinput"):
+        if config.option.markexpr == "not slow":
+            os.environ["XLA_FLAGS"] = f"{QUICKER} {os.environ.get('XLA_FLAGS', '')}"
         folder = tempfile.TemporaryDirectory(prefix="mico-programs-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ |= {
@@ -36,12 +42,27 @@ def pytest_configure(config):
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
 
 
-LONGEST = ("test_resume", "test_experiments", "test_cluster", "test_fleet", "test_local_sweep", "test_readme")
+LONGEST = (
+    "test_benchmarks",
+    "test_cluster",
+    "test_experiments",
+    "test_local_sweep",
+    "test_minatar_vectors",
+    "test_readme",
+    "test_resume",
+)
 
 
 def pytest_collection_modifyitems(items):
     """The longest modules first, so that no worker is left alone with one of them at the end."""
     items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
+def pytest_collection_finish():
+    """What has been imported stays, so the collector need not look at it again; nor, while JAX traces, so often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture
