@@ -1,5 +1,6 @@
 """The command line: what it prints, what it imports, and how it fails."""
 
+import functools
 import subprocess
 import sys
 
@@ -138,11 +139,14 @@ def test_no_problem(fails):
 
 
 def test_unknown_metric(fails):
-    assert "'micco'" in fails("metric", "two-state", "--metric", "micco")
+    assert "mico: --metric must be one of the metrics, not 'micco'; near it: mico" in fails(
+        "metric", "two-state", "--metric", "micco"
+    )
 
 
 def test_a_policy_for_a_metric_of_the_mdp_alone(fails):
-    assert "policy" in fails("metric", "two-state", "--metric", "bisimulation", "--policy", "uniform")
+    line = fails("metric", "two-state", "--metric", "bisimulation", "--policy", "uniform")
+    assert line == "mico: --policy uniform must be left out: bisimulation is a metric of the MDP alone\n"
 
 
 @pytest.mark.parametrize("file", ["broken.npz", "broken.json", "broken"])
@@ -199,6 +203,61 @@ def test_more_states_than_a_matrix_should_have(fails):
     assert "3600" in line
     assert "factored_mico" in line
     assert "max_states is 103" in fails("metric", "four-rooms", "--max-states", "103")
+
+
+@pytest.mark.parametrize(
+    ("flags", "states"),
+    [
+        ("garnet --num-states 100000", "100000"),
+        ("sparse-garnet --num-states 1000000000000", "1000000000000"),
+        ("open-grid --height 100000 --width 1000", "100000000"),
+        ("small-breakout --height 50 --width 6 --brick-rows 1", ""),
+    ],
+)
+@pytest.mark.parametrize("command", ["metric", "explore"])
+def test_too_many_states_are_refused_before_the_problem_is_built(fails, monkeypatch, command, flags, states):
+    name, *options = flags.split()
+    seed = ["--seed", "0"] if "garnet" in name else []
+
+    @functools.wraps(MDPS[name])
+    def built(**_):
+        pytest.fail("it was built")
+
+    monkeypatch.setitem(MDPS, name, built)
+    line = fails(command, name, *options, *seed)
+    assert f"and {flags} has at least {states}" in line
+    assert "--max-states allows it" in line
+
+
+def test_a_problem_that_memory_cannot_hold(fails):
+    flags = "open-grid --height 1000000000 --width 1000000000"
+    line = fails("metric", *flags.split(), "--max-states", str(10**18))
+    assert f"{flags} takes more memory than there is: Unable to allocate" in line
+
+
+def test_memory_that_is_not_there(fails, monkeypatch):
+    monkeypatch.setattr("mico.commands.list.main", lambda _: np.empty(2**58))
+    assert "Unable to allocate 2.00 EiB" in fails("list")
+
+
+def test_a_device_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    flags = ["--env", "mdp/dayan", "--steps", "100", "--out", str(tmp_path / "out")]
+    done = python("-m", "mico.cli", "train", *flags)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "mico: JAX finds no device of the kind JAX_PLATFORMS=cuda asks for: unset it to take any\n"
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, AssertionError])
+def test_an_error_that_is_ours_stays_what_it_is(monkeypatch, kind):
+    def wrong(_):
+        raise kind("this is wrong")
+
+    monkeypatch.setattr("mico.commands.list.main", wrong)
+    with pytest.raises(kind, match="this is wrong"):
+        cli.main(["list"])
 
 
 def test_interrupted(monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -49,9 +50,23 @@ def _run(module: str, argv: list[str]) -> None:
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
         except MemoryError as error:
-            _stop(error.args[0] if error.args else "this takes more memory than there is", code=2)
+            _stop(str(error) or "this takes more memory than there is", code=2)
         except (ValueError, ModuleNotFoundError) as error:
             _stop(error, code=2)
+        except (RuntimeError, AssertionError):  # which JAX raises, the latter bare, for want of a device
+            if _lacks_device():
+                asked = os.environ.get("JAX_PLATFORMS", "")
+                _stop(f"JAX finds no device of the kind JAX_PLATFORMS={asked} asks for: unset it to take any", code=2)
+            raise
+
+
+def _lacks_device() -> bool:
+    """Whether JAX, if it was used, cannot say what it would run on."""
+    jax = sys.modules.get("jax")
+    try:
+        return jax is not None and not jax.devices()
+    except (RuntimeError, AssertionError):
+        return True
 
 
 def _help() -> str:

@@ -175,6 +175,15 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monke
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_dry_run_says_that_it_does_not_know_the_time(capsys):
+    """No pace on an MDP was measured; one on MinAtar was, but it does not make up for the other."""
+    for env in (["mdp/dayan"], ["mdp/dayan", "minatar/breakout"]):
+        cli.main(["sweep", "--env", *env, "--steps", "400", "--dry-run"])
+        printed = capsys.readouterr().out
+        assert printed.count("How long it takes is not known: the pace of such runs was not measured.\n") == 1
+        assert "About" not in printed
+
+
 def test_a_dry_run_says_how_far_a_sweep_is(tmp_path, capsys):
     fleets = pair_of_fleets(tmp_path)
     write_status(tmp_path, fleets[0].name, Status("finished", 400))
@@ -231,7 +240,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env mdp/two-state --steps 400 --out x --ray auto --processes 2", "processes are for this machine alone"),
         ("minatr --out x", "'minatr' is neither a .toml, .py or .json file nor a sweep with a name: minatar"),
         ("x.toml --out x", "x.toml: No such file or directory"),
-        ("--env minatar/breakout --agent sac --steps 400 --out x", "agent 'sac' has no settings in preset minatar"),
+        ("--env mdp/two-state --agent sac --steps 400 --out x", "'sac' needs continuous actions, but those of mdp/two"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_swept_is_refused_in_a_line(refused, flags, message):

@@ -45,6 +45,23 @@ def test_every_sort_of_leaf_comes_back_as_it_was(tmp_path):
     assert state["model"].width == 3
 
 
+def test_that_there_never_was_one_is_known_until_there_is(tmp_path, monkeypatch):
+    """A save that fails, or a process that is killed before it may say so, changes nothing about it."""
+    checkpoints = Checkpoints(tmp_path / "in")
+    assert not checkpoints.awaits_first()
+    checkpoints.await_first()
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        with pytest.raises(OSError, match="No space left"):
+            checkpoints.save(1, numbers(1), {})
+    assert Checkpoints(tmp_path / "in").awaits_first()
+    checkpoints.save(1, numbers(1), {})
+    assert names(tmp_path / "in") == ["1"]
+    (tmp_path / "in" / "none-yet").touch()  # as one leaves it that is killed as soon as its checkpoint is whole
+    assert Checkpoints(tmp_path / "in").restore(numbers(0)).step == 1
+    assert not checkpoints.awaits_first()
+
+
 def test_other_byte_orders_come_back_as_numbers(tmp_path):
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, {"x": np.array([1, 256], dtype=">u2")}, {})

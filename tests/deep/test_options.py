@@ -66,13 +66,26 @@ def test_what_a_problem_needs_is_asked_for():
 
 
 def test_a_preset_that_an_agent_does_not_have_is_refused_with_those_it_has():
-    for env, preset in (("mdp/two-state", None), ("gym/Pendulum-v1", "minatar")):
-        missing = preset or "table"
-        with pytest.raises(ValueError, match=f"^agent 'sac' has no settings in preset {missing}, which is for dqn, "):
-            Choice(env, "sac", "none", preset).check()
+    with pytest.raises(ValueError, match=r"^agent 'sac' has no settings in preset minatar, which is for dqn, "):
+        Choice("gym/Pendulum-v1", "sac", "none", "minatar").check()
     with pytest.raises(ValueError, match=r"^agent 'dqn' has no settings in preset control, which is for sac$"):
-        Choice("control/cheetah-run", "dqn", "none", None).check()
+        Choice("control/cheetah-run", "dqn", "none", "control").check()
     Choice("control/cheetah-run", "sac", "none", None).check()
+
+
+@pytest.mark.parametrize(
+    ("env", "agent", "wanted", "own"),
+    [
+        ("mdp/two-state", "sac", "continuous", "discrete"),
+        ("minatar/breakout", "sac", "continuous", "discrete"),
+        ("atari/pong", "sac", "continuous", "discrete"),
+        ("control/cheetah-run", "dqn", "discrete", "continuous"),
+    ],
+)
+def test_without_a_preset_it_is_the_actions_that_do_not_fit(env, agent, wanted, own):
+    message = f"^agent '{agent}' needs {wanted} actions, but those of {env} are {own}$"
+    with pytest.raises(ValueError, match=message):
+        Choice(env, agent, "none", None).check()
 
 
 def test_options_of_an_actor_make_its_run():

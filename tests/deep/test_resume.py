@@ -3,12 +3,14 @@
 import json
 import random
 import re
+import shutil
 import signal
 import time
 import warnings
 from dataclasses import replace
 from functools import partial
 from importlib import metadata
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -194,6 +196,97 @@ def test_other_settings_are_refused_by_name(tmp_path):
     assert {path: path.read_bytes() for path in before} == before
 
 
+def everything(out):
+    return {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != "lock"}
+
+
+@pytest.mark.parametrize(
+    ("deleted", "there"),
+    [
+        (["checkpoints"], r"rows and parameters \(such as dqn-mico-seed0/params/80\.eqx\)"),
+        (["checkpoints/*"], r"rows and parameters \(such as dqn-mico-seed0/params/80\.eqx\)"),
+        (["checkpoints", "*/params"], r"rows \(such as dqn-mico-seed0/log\.jsonl\)"),
+        (["checkpoints", "*/log.jsonl"], r"parameters \(such as dqn-mico-seed0/params/80\.eqx\)"),
+    ],
+)
+def test_without_its_checkpoints_nothing_of_a_training_is_touched(tmp_path, expected, deleted, there):
+    out, copy = tmp_path / "out", tmp_path / "copy"
+    train(fleet("dqn"), out, steps=80)
+    shutil.copytree(out, copy)
+    for path in [path for pattern in deleted for path in out.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    before = everything(out)
+    for steps in (80, 240):
+        with pytest.raises(ValueError, match=rf"out holds {there}, but no checkpoint to go on from: put back its che"):
+            train(fleet("dqn"), out, steps=steps, resume=True)
+        assert everything(out) == before
+    shutil.copytree(copy, out, dirs_exist_ok=True)
+    train(fleet("dqn"), out, steps=240, resume=True)
+    assert left(out) == expected("dqn")
+
+
+@pytest.mark.parametrize("at", ["save", "_make_room", "_set_aside"])
+def test_a_crash_within_the_first_checkpoint_leaves_no_trace(tmp_path, expected, monkeypatch, at):
+    """All rows and all parameters are there, which tells nobody that the checkpoint is not."""
+
+    def crash(*_, **__):
+        raise Crash
+
+    for _ in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, at, crash)
+            with pytest.raises(Crash):
+                train(fleet("dqn"), tmp_path, steps=240, resume=True)
+        assert left(tmp_path) == expected("dqn")
+    steps = []
+    train(fleet("dqn"), tmp_path, steps=240, resume=True, report=lambda progress: steps.append(progress.step))
+    assert steps[0] == 0
+    assert left(tmp_path) == expected("dqn")
+
+
+def spoiled(path):
+    """A row in the midst is another, and shorter."""
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([first[: len(first) // 2] + b"\n", *rest]))
+
+
+def longer(path):
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([b" " + first, *rest]))
+
+
+@pytest.mark.parametrize(
+    ("damage", "found"), [(spoiled, r"has \d+"), (longer, r"has \d+"), (Path.unlink, "is not there")]
+)
+def test_a_damaged_log_is_refused_and_nothing_is_touched(tmp_path, expected, damage, found):
+    train(fleet("dqn"), tmp_path, steps=80)
+    log = tmp_path / "dqn-mico-seed1" / "log.jsonl"
+    whole = log.read_bytes()
+    damage(log)
+    before, reports = everything(tmp_path), []
+    message = rf"seed1/log\.jsonl is damaged: at step 80 it had {len(whole)} bytes, .* now it {found}; put back the log"
+    for _ in range(2):
+        with pytest.raises(ValueError, match=message):
+            train(fleet("dqn"), tmp_path, steps=240, resume=True, report=reports.append)
+        assert everything(tmp_path) == before
+    assert not reports
+    log.write_bytes(whole)
+    train(fleet("dqn"), tmp_path, steps=80, resume=True)
+    assert json.loads((tmp_path / "fleet.json").read_bytes())["steps"] == 80
+    train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    assert [start["step"] for start in json.loads((log.parent / "config.json").read_bytes())["starts"]] == [0, 80, 80]
+    assert left(tmp_path) == expected("dqn")
+
+
+def test_if_all_checkpoints_are_damaged_nothing_is_touched(tmp_path):
+    train(fleet("dqn"), tmp_path, steps=80)
+    flipped(tmp_path / "checkpoints" / "80" / "checkpoint.json")
+    before = everything(tmp_path)
+    with pytest.warns(UserWarning, match="80 is skipped"), pytest.raises(ValueError, match="are damaged: 80"):
+        train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    assert everything(tmp_path) == before
+
+
 def flipped(path):
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
@@ -325,7 +418,7 @@ def after(pattern, out, delay):
 def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     """Killed while it imports and compiles, before its first checkpoint and after one; then interrupted."""
     out = tmp_path / "stopped"
-    whole = undisturbed("dqn", tmp_path / "whole")
+    cli.main([*map(str, command("dqn", tmp_path / "whole"))])
     moments = [lambda: time.sleep(1), after("fleet.json", out, 0.1), after("checkpoints/[0-9]*", out, 0.05)]
     assert [killed("dqn", out, when) for when in moments] == [True, True, True]
     process = mico(*command("dqn", out, "--resume", "--checkpoint-seconds", 0.3))
@@ -339,7 +432,7 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     code, printed, errors = ended(mico(*command("dqn", out, "--resume")))
     assert (code, errors) == (0, "")
     assert f"Going on from step {int(step):,}." in printed
-    assert left(out) == whole
+    assert left(out) == left(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("name", ["rainbow", "hosted", "atari", "pendulum"])

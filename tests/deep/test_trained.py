@@ -250,6 +250,23 @@ def test_parameters_that_are_replaced_meanwhile_are_looked_for_again(tmp_path, m
     assert [path.name for path in (tmp_path / "it" / "params").iterdir()] == ["12.eqx"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "step"),
+    [
+        ('{"step": 20, "loss": 0.5}\n{"step": 40, "not_finite_at": 28}\n', 28),
+        ('{"step": 20, "loss": 0.5}\n{"step": 60, "not_finite_at": 48}\n', 40),  # parameters from before that
+        ('{"step": 20, "loss": 0.5}\n{"step": 40, "not_fin', 40),
+        ('{"step": 20, "loss": 0.5}\n', 40),
+        ("[]\n", 40),
+        ("", 40),
+    ],
+)
+def test_a_frozen_run_has_the_step_at_which_it_froze(out, tmp_path, rows, step):
+    shutil.copytree(out / "dqn-mico-seed3", tmp_path / "run")
+    (tmp_path / "run" / "log.jsonl").write_text(rows)
+    assert load(tmp_path / "run").step == step
+
+
 def test_the_package_brings_agents_and_environments_only_when_they_are_asked_for():
     code = "import sys, mico.deep; assert 'gymnax' not in sys.modules and 'mico.deep.trained' not in sys.modules"
     code += "; from mico.deep import load, Trained; assert 'mico.deep.trained' in sys.modules"

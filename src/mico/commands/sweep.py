@@ -117,7 +117,10 @@ def _say_what_it_takes(console: Console, fleets: Sequence[Fleet], options: Optio
     kinds: list[Device] = [here] if here == "gpu" or not options.dry_run else [here, "gpu"]
     left = [fleet for fleet in fleets if options.out is None or not finished(fleet, options.out)]
     lines = [_time(left, device, options.devices) for device in kinds] if left else ["Nothing is left to do."]
-    for line in filter(None, lines):
+    known = [*filter(None, lines)]
+    if options.dry_run and not known:
+        known = ["How long it takes is not known: the pace of such runs was not measured."]
+    for line in known:
         console.print(line)
 
 

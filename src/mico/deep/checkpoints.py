@@ -19,6 +19,8 @@ from mico.deep import host_memory
 from mico.deep.leaves import BATCH, DAMAGE, DamageError, Entry, Form, Leaf, copied, leaves, place, read, size, write
 from mico.results.folders import sync, write_json
 
+_NONE = "none-yet"
+
 
 class Restored(NamedTuple):
     """A state, the step it was saved at, and what was saved beside it."""
@@ -32,8 +34,10 @@ class Checkpoints:
     """The newest `keep` checkpoints of one writer, `folder/<step>` each.
 
     A checkpoint gets its name when all of it is on the disk, and only then do older ones go; where the disk has no
-    room for one more, all but the newest may go before. One that restore had to skip is set aside as
-    `folder/<step>.skipped` by the next save, until there are `keep` sound ones as far as it.
+    room for one more, all but the newest may go before. Until the first one is whole, `folder/none-yet` says that
+    there never was any, so that a run whose checkpoints were deleted is not taken for one that made none. One that
+    restore had to skip is set aside as `folder/<step>.skipped` by the next save, until there are `keep` sound ones as
+    far as it.
     """
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
@@ -48,6 +52,17 @@ class Checkpoints:
     def latest(self) -> int | None:
         """The newest step, those that restore had to skip left out."""
         return max(self._sound(), default=None)
+
+    def awaits_first(self) -> bool:
+        """Whether it is certain that there never was any."""
+        return (self.folder / _NONE).exists()
+
+    def await_first(self) -> None:
+        """Write down, for whoever goes on, that there is none yet."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / _NONE).touch()
+        sync(self.folder)
+        sync(self.folder.parent)
 
     def save(self, step: int, state: PyTree, extra: Mapping[str, Any], *, background: bool = False) -> None:
         """Save a state with what JSON can hold beside it, as a step after the latest.
@@ -93,6 +108,7 @@ class Checkpoints:
                 self._damaged.add(step)
                 warnings.warn(f"checkpoint {self.folder / str(step)} is skipped: {error}", stacklevel=2)
             else:
+                self._found()
                 return Restored(step, state, extra)
         if steps:
             raise ValueError(f"all checkpoints in {self.folder} are damaged: {', '.join(map(str, steps))}")
@@ -124,12 +140,17 @@ class Checkpoints:
         finally:
             _clear(temporary)
         sync(self.folder)
+        self._found()
         steps = self._steps()
         for old in steps[: -self.keep]:
             self._remove(self.folder / str(old))
         for aside in self.folder.glob("[0-9]*.skipped"):
             if sum(step >= int(aside.stem) for step in steps) >= self.keep:
                 self._remove(aside)
+
+    def _found(self) -> None:
+        """Only once a checkpoint is whole: a process may be killed in between."""
+        (self.folder / _NONE).unlink(missing_ok=True)
 
     def _make_room(self, wanted: int) -> None:
         """Let the oldest go until the disk has so many bytes, but never the newest sound one."""

@@ -62,8 +62,15 @@ class Choice(NamedTuple):
         if family == "mdp" and member not in MDPS:
             raise ValueError(f"env {self.env!r} is no problem: did you mean {near(member, MDPS)}?")
         if self.agent not in PRESETS[self._preset]:
+            self._check_actions()
             fitting = ", ".join(PRESETS[self._preset])
             raise ValueError(f"agent {self.agent!r} has no settings in preset {self._preset}, which is for {fitting}")
+
+    def _check_actions(self) -> None:
+        """Refuse an agent for actions of another kind than a family's are, which are those of its preset's agents."""
+        wanted, (own, *more) = AGENTS[self.agent].actions, {AGENTS[name].actions for name in PRESETS[self._preset]}
+        if self.preset is None and not more and own != wanted:
+            raise ValueError(f"agent {self.agent!r} needs {wanted} actions, but those of {self.env} are {own}")
 
     @property
     def _preset(self) -> str:

@@ -35,7 +35,7 @@ _NOTHING = Kept()
 
 
 class Outputs:
-    """The folder of a fleet, new or found again with the same runs in it."""
+    """The folder of a fleet, new or found again with the same runs in it, which stay as they are until `go_back`."""
 
     def __init__(self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool, kept: Kept = _NOTHING):
         self.names = list(runs)
@@ -44,26 +44,55 @@ class Outputs:
         found = fleet_in(out, resume=resume)
         if found is not None:
             _check_same(found, self.names, described, steps)
-        starts = [_starts(folder) for folder in self.folders]
-        about = {"runs": self.names, "steps": steps, "settings": described}
-        write_json(out / "fleet.json", about | kept.described())
+        self._out, self._starts = out, [_starts(folder) for folder in self.folders]
+        self._about = {"runs": self.names, "steps": steps, "settings": described} | kept.described()
         own = map(Label, self.names, described, varied([*runs.values()]))
-        for folder, label, one, before in zip(self.folders, kept.labels or own, described, starts, strict=True):
-            folder.mkdir(exist_ok=True)
-            write_json(folder / "config.json", _about(label, one) | {"steps": steps, "starts": before})
-            (folder / "log.jsonl").touch()
+        self._configs = [
+            _about(label, one) | {"steps": steps} for label, one in zip(kept.labels or own, described, strict=True)
+        ]
+        if found is None:
+            self._describe()
         self._logs = [Log(folder / "log.jsonl") for folder in self.folders]
         self._boards: list[TensorBoard] = []
         self._timing = Log(out / "timing.jsonl")
         self._start = self._last = clock.monotonic()
         self._last_step = 0
 
+    def _describe(self) -> None:
+        """fleet.json, and for each run a folder with its configuration and a log."""
+        write_json(self._out / "fleet.json", self._about)
+        for folder, config, starts in zip(self.folders, self._configs, self._starts, strict=True):
+            folder.mkdir(exist_ok=True)
+            write_json(folder / "config.json", config | {"starts": starts})
+            (folder / "log.jsonl").touch()
+
+    def check_nothing_learnt(self) -> None:
+        """Refuse to begin anew where runs left rows or parameters behind, which would be overwritten."""
+        rows = [log.path for log in self._logs if log.position]
+        params = [file for folder in self.folders for file in sorted((folder / "params").glob("[0-9]*.eqx"))]
+        if rows or params:
+            there = " and ".join(name for name, files in (("rows", rows), ("parameters", params)) if files)
+            raise ValueError(
+                f"{self._out} holds {there} (such as {(params or rows)[0].relative_to(self._out)}), but no checkpoint"
+                " to go on from: put back its checkpoints, or begin anew in another folder"
+            )
+
+    def check_logs(self, step: int, positions: Sequence[int]) -> None:
+        """Refuse logs that are not as the checkpoint of a step left them, save for what was written since then."""
+        for log, position in zip(self._logs, positions, strict=True):
+            kept = log.path.read_bytes()[:position] if log.position else b""
+            if len(kept) < position or not kept.endswith(b"\n" * (position > 0)):
+                found = f"has {log.position}" if log.path.exists() else "is not there"
+                raise ValueError(
+                    f"{log.path} is damaged: at step {step} it had {position} bytes, the last of which ended a row,"
+                    f" and now it {found}; put back the log as it was, or begin anew in another folder"
+                )
+
     def go_back(self, step: int, positions: Sequence[int], *, tensorboard: bool) -> None:
         """To where a checkpoint left the logs; what follows is written from there on, and by whom is written down."""
         origin = {"step": step} | _origin()
-        for folder in self.folders:
-            config = _read_json(folder / "config.json")
-            write_json(folder / "config.json", config | {"starts": [*config["starts"], origin]})
+        self._starts = [[*before, origin] for before in self._starts]
+        self._describe()
         for log, position in zip(self._logs, positions, strict=True):
             log.cut(position)
         if tensorboard:

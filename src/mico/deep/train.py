@@ -156,12 +156,16 @@ class _Training:
         found = self._checkpoints.restore(whole, empty)
         positions = [0] * len(self._outputs.names)
         if found is None:
+            if not self._checkpoints.awaits_first():
+                self._outputs.check_nothing_learnt()
+                self._checkpoints.await_first()
             self._state = self._parts.begin()
         else:
             self.time = self._saved = found.step
             self._state, self._sums, self._returns = (found.state[name] for name in ("state", "sums", "returns"))
             self._bad = np.array(self._parts.bad_steps(self._state))
             self._row_time, positions = found.extra["row_time"], found.extra["positions"]
+            self._outputs.check_logs(self.time, positions)
             self.learns_from = found.extra["learns_from"]
             if isinstance(self._state[0].memory, Remains):
                 self._refill()

@@ -110,7 +110,18 @@ def load(folder: str | Path) -> Trained:
         blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path / 'config.json'} is not the configuration of a run: {error!r}") from error
-    return Trained(settings, *load_parameters(path, blank))
+    step, params = load_parameters(path, blank)
+    return Trained(settings, min(step, _frozen_at(path) or step), params)
+
+
+def _frozen_at(path: Path) -> int | None:
+    """Where a run that was not finite stopped learning, which the last row of its log says."""
+    log = path / "log.jsonl"
+    rows = log.read_bytes().split(b"\n") if log.is_file() else []
+    try:
+        return json.loads(next(filter(None, reversed(rows)), b"{}")).get("not_finite_at")
+    except (ValueError, AttributeError):  # it is still being written, or damaged, which whoever needs the log will say
+        return None
 
 
 def _described(path: Path) -> Any:
