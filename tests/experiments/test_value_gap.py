@@ -234,7 +234,7 @@ def test_the_figure_shows_broken_shares_below(frame):
         ("policies", 0, "policies must be at least 1, but is 0"),
         ("seed", -1, "seed must be at least 0, but is -1"),
         ("law", "flat", "law must be 'uniform' or 'dirichlet', not 'flat'"),
-        ("metrics", ("mica",), "metrics must be one of the metrics, not 'mica'"),
+        ("metrics", ("mica",), "a name in metrics must be one of the metrics, not 'mica'"),
         ("discount", 1.0, "discount must lie in"),
     ],
 )

@@ -61,7 +61,12 @@ def test_a_shape_that_does_not_fit_is_named(sides, name, pairs):
     wrong = OTHERWISE[name](getattr(sides, name))
     shape = ", ".join(map(str, wrong.shape))
     with pytest.raises(ValueError, match=rf"^{name} .*\[{shape}\]"):
-        MICoLoss(pairs=pairs)(sides._replace(**{name: wrong}))
+        MICoLoss(pairs=pairs, terminals="absorbing")(sides._replace(**{name: wrong}))
+
+
+def test_what_a_reading_does_not_use_is_not_looked_at(sides):
+    """As where `dones` are floats, and terminals bootstrap."""
+    torch.testing.assert_close(MICoLoss()(sides._replace(terminal=torch.ones(5), sink=None)), MICoLoss()(sides))
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (5, 5)])
@@ -85,7 +90,7 @@ def test_the_first_step_and_the_sink_are_looked_at_too(sides):
 def test_what_is_no_tensor_is_named(sides, name, kind):
     given = getattr(sides, name).numpy()
     with pytest.raises(ValueError, match=rf"^{name} must be a tensor, but is {kind.__name__}"):
-        MICoLoss()(sides._replace(**{name: given.tolist() if kind is list else given}))
+        MICoLoss(terminals="absorbing")(sides._replace(**{name: given.tolist() if kind is list else given}))
 
 
 def test_without_a_pair_that_counts_the_loss_is_0(sides):

@@ -9,7 +9,6 @@ import pytest
 from mico.pages.report_sources import read_sources
 from mico.results.condensed import (
     COLUMNS,
-    MEASURES,
     NOTHING,
     Condensed,
     condense,
@@ -19,6 +18,7 @@ from mico.results.condensed import (
     read,
     write,
 )
+from mico.results.thinned import MEASURES
 from written_runs import ORIGIN, settings, write_fleet, write_run
 
 

@@ -224,3 +224,13 @@ def test_a_relation_is_asked_of_what_it_is_of():
         bisimulation_relation(five_states().chain(), tolerance=0.0)
     with pytest.raises(ValueError, match=r"chain must be a Chain \(mdp.chain\(policy\)\), not MDP"):
         policy_bisimulation_relation(five_states(), tolerance=0.0)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+def test_rewards_far_from_zero_split_no_more_states(offset):
+    """Two states with the same rewards in another order, which are alike under the uniform policy."""
+    reward = offset + np.array([0.1, 0.2, 0.4, 0.8, 1.6]) * np.ones((2, 1))
+    reward[1] = reward[1, ::-1]
+    mdp = MDP(np.full((2, 5, 2), 0.5), reward, 0.9)
+    assert policy_bisimulation_relation(mdp.chain(), tolerance=1e-9).num_classes == 1
+    assert bisimulation_relation(mdp, tolerance=1e-9).num_classes == 2

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from mico.commands.policies import WORDS, named_policy
-from mico.commands.problem_options import Request, requested
+from mico.commands.problem_options import Limited, Request, requested
 from mico.commands.progress import shown
 from mico.pages.explore import Exploration, Plane, View, explore_page
 from mico.results.folders import writable, write_whole
@@ -24,7 +24,7 @@ _TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes 
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Limited):
     """What can be asked of every problem."""
 
     metrics: Annotated[

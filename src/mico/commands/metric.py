@@ -12,7 +12,7 @@ from mico.commands.measurement import Measurement
 from mico.commands.metric_files import write_files
 from mico.commands.metric_summary import summary_table
 from mico.commands.policies import WORDS, named_policy
-from mico.commands.problem_options import Request, requested
+from mico.commands.problem_options import Limited, Request, requested
 from mico.commands.progress import shown
 from mico.results.folders import writable
 from mico.tabular import METRICS, Problem, distance, uniform_policy
@@ -21,7 +21,7 @@ from mico.tabular.metrics import metric_named
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Limited):
     """What can be asked of every problem."""
 
     metric: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(METRICS)}")] = "mico"

@@ -25,8 +25,10 @@ def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iter
     Files of another measurement give way, and are named.
     """
     path, problem = out / measurement.name, measurement.problem
-    before = {file: file.read_bytes() for ending in _ENDINGS if (file := Path(f"{path}{ending}")).exists()}
     files = {Path(f"{path}{ending}"): data for ending, data in _contents(measurement, origin).items()}
+    there = [file for ending in _ENDINGS if (file := Path(f"{path}{ending}")).exists()]
+    replaced = [file for file in there if file in files and file.read_bytes() != files[file]]
+    left = [file for file in there if file not in files]
     for file, data in files.items():
         write_whole(file, data)
     yield f"wrote {path}.npz, .png, .pdf"
@@ -38,10 +40,8 @@ def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iter
         yield "left out the map: it has no goal, and no --state was given"
     elif problem.layout is not None:
         yield f"wrote {path}-map.png, .pdf: distances from state {origin}"
-    replaced = [file for file, data in before.items() if files.get(file, data) != data]
     if replaced:
         yield f"replaced what another measurement had written: {_listed(replaced)}"
-    left = [file for file in before if file not in files]
     if left:
         yield f"left what another measurement had written: {_listed(left)}"
 

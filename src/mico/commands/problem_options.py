@@ -14,7 +14,14 @@ from mico.commands.text import summary
 from mico.tabular import MDPS, Problem, load
 from mico.tabular.problems import FEWEST_STATES
 
-Options = TypeVar("Options")
+
+class Limited:
+    """Options of a command that takes problems of so many states at most."""
+
+    max_states: int
+
+
+Options = TypeVar("Options", bound=Limited)
 
 
 @dataclass(frozen=True)
@@ -39,24 +46,29 @@ def requested(command: str, options: type[Options], argv: list[str], weight: Cal
         raise ValueError(f"{command} needs a PROBLEM first: a name that `mico list` shows, or an .npz or .json file")
     name, factory = _factory(argv[0])
     parsed, own = _parsed(f"mico {command} {argv[0]}", options, factory, argv[1:])
-    fewest = FEWEST_STATES.get(argv[0], lambda: 0)
-    sizes = {key: own[key] for key in inspect.signature(fewest).parameters}
-    most = vars(parsed)["max_states"]
-
-    def check_size(num_states: int, said: str) -> None:
-        if num_states > most:
-            what = f"{_typed(name, sizes)} has {said} states, {weight(num_states)}"
-            raise ValueError(f"max_states is {most}, and {what}: --max-states allows it")
-
-    count = fewest(**sizes)
-    check_size(count, f"at least {count}")
+    sizes, count = _fewest_states(argv[0], own)
+    asked = _typed(name, sizes)
+    _check_size(parsed.max_states, asked, count, f"at least {count} states, {weight(count)}")
     try:
         problem = factory(**own)
     except (MemoryError, OverflowError) as error:
         numbers = {key: value for key, value in own.items() if type(value) is int}
         raise ValueError(f"{_typed(name, numbers)} takes more memory than there is: {error}") from error
-    check_size(problem.mdp.num_states, str(problem.mdp.num_states))
+    count = problem.mdp.num_states
+    _check_size(parsed.max_states, asked, count, f"{count} states, {weight(count)}")
     return Request(name, problem, own, parsed)
+
+
+def _fewest_states(given: str, own: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The options that set a problem's size, and how many states it has at least by them."""
+    fewest = FEWEST_STATES.get(given, lambda: 0)
+    sizes = {key: own[key] for key in inspect.signature(fewest).parameters}
+    return sizes, fewest(**sizes)
+
+
+def _check_size(most: int, asked: str, count: int, what: str) -> None:
+    if count > most:
+        raise ValueError(f"max_states is {most}, and {asked} has {what}: --max-states allows it")
 
 
 def _typed(name: str, options: dict[str, Any]) -> str:

@@ -45,22 +45,22 @@ class Outputs:
         if found is not None:
             _check_same(found, self.names, described, steps)
         self._out, self._starts = out, [_starts(folder) for folder in self.folders]
-        self._about = {"runs": self.names, "steps": steps, "settings": described} | kept.described()
+        self._fleet = {"runs": self.names, "steps": steps, "settings": described} | kept.described()
         own = map(Label, self.names, described, varied([*runs.values()]))
         self._configs = [
             _about(label, one) | {"steps": steps} for label, one in zip(kept.labels or own, described, strict=True)
         ]
         if found is None:
-            self._describe()
+            self._write_descriptions()
         self._logs = [Log(folder / "log.jsonl") for folder in self.folders]
         self._boards: list[TensorBoard] = []
         self._timing = Log(out / "timing.jsonl")
         self._start = self._last = clock.monotonic()
         self._last_step = 0
 
-    def _describe(self) -> None:
+    def _write_descriptions(self) -> None:
         """fleet.json, and for each run a folder with its configuration and a log."""
-        write_json(self._out / "fleet.json", self._about)
+        write_json(self._out / "fleet.json", self._fleet)
         for folder, config, starts in zip(self.folders, self._configs, self._starts, strict=True):
             folder.mkdir(exist_ok=True)
             write_json(folder / "config.json", config | {"starts": starts})
@@ -92,7 +92,7 @@ class Outputs:
         """To where a checkpoint left the logs; what follows is written from there on, and by whom is written down."""
         origin = {"step": step} | _origin()
         self._starts = [[*before, origin] for before in self._starts]
-        self._describe()
+        self._write_descriptions()
         for log, position in zip(self._logs, positions, strict=True):
             log.cut(position)
         if tensorboard:

@@ -76,7 +76,7 @@ class Config:
         if self.law not in ("uniform", "dirichlet"):
             raise ValueError(f"law must be 'uniform' or 'dirichlet', not {self.law!r}")
         for name in self.metrics:
-            metric_named(name, "metrics")
+            metric_named(name, "a name in metrics")
         checked_discount(self.discount)
 
 

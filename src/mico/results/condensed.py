@@ -15,7 +15,6 @@ import pandas as pd
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.log import read_rows, run_folders
 from mico.results.thinned import COLUMNS, WEIGHTS, Logged, tell_cut, thinned
-from mico.results.thinned import MEASURES as MEASURES
 
 KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
 

@@ -132,7 +132,7 @@ class MDP:
         check_span(outcomes.reward, self.discount)
         self._outcomes, self.reward = outcomes, outcomes.mean_reward(self.shape)
         centred = outcomes._replace(reward=_centred(outcomes.reward))
-        self.relative = centred.mean_reward(self.shape)
+        self.relative = self.reward if centred.reward is outcomes.reward else centred.mean_reward(self.shape)
         terms = np.bincount(outcomes.state * self.num_actions + outcomes.action).max()
         self.rounding = Rounding(_summed(int(terms), centred.reward))
 
@@ -190,12 +190,12 @@ class MDP:
         chain = Chain(transition, (probs * self.reward).sum(axis=1), self.discount, law=law)
         chain.relative = checked_reward((probs * self.relative).sum(axis=1), (self.num_states,))
         mixed = int((probs > 0).sum(axis=1).max())
-        sums = (mixed + 4) * _EPS if mixed > 1 else 0.0  # a policy that mixes nothing sums nothing
+        sums = (mixed + 4) * _EPS if mixed > 1 else 0.0  # of rewards: a policy that mixes nothing sums nothing
         if possible is not None and law is not None:
             by_rewards = _summed(int(np.bincount(possible.state).max()) + law.levels.size, law.levels - law.levels[0])
         else:
             by_rewards = self.rounding.reward + sums * float(np.abs(self.relative).max())
-        chain.rounding = Rounding(by_rewards, sums)
+        chain.rounding = Rounding(by_rewards, (mixed + longest_row(chain.transition) + 4) * _EPS)
         return chain
 
     def lifted(self, policy: Any = "uniform") -> "MDP":
@@ -216,6 +216,12 @@ def _centred(reward: np.ndarray) -> np.ndarray:
     return checked_reward(reward - middle, reward.shape) if abs(middle) > high - low else reward
 
 
+def longest_row(matrix: Matrix) -> int:
+    """How many numbers the sum that made a row a distribution had at most."""
+    rows = np.count_nonzero(matrix, axis=1) if isinstance(matrix, np.ndarray) else np.diff(matrix.indptr)
+    return int(rows.max())
+
+
 def _summed(terms: int, numbers: np.ndarray) -> float:
     """What rounding can do to a mean of so many of the numbers by weights that are rounded too."""
     return (terms + 4) * _EPS * float(np.abs(numbers).max())
@@ -223,7 +229,7 @@ def _summed(terms: int, numbers: np.ndarray) -> float:
 
 def _iterative_solve(system: sp.csr_array, reward: np.ndarray) -> np.ndarray:
     """Krylov solutions of what is left, again and again; plain sweeps, which always converge, where they stall."""
-    terms = int(np.diff(system.indptr).max()) + 8
+    terms = longest_row(system) + 8
     value, residual, stalled = np.zeros_like(reward), reward, False
     while (size := np.abs(residual).max()) > terms * np.finfo(float).eps * np.abs(value).max():
         step = residual if stalled else gmres(system, residual, rtol=1e-8, restart=50, maxiter=10)[0]

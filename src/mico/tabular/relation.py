@@ -31,13 +31,13 @@ def bisimulation_relation(mdp: MDP, *, tolerance: float) -> Partition:
     Rewards are means; a tolerance below rounding (1e-12, say) may split states over the last bits of a sum.
     """
     check_kind("mdp", mdp, MDP, "an MDP")
-    return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.reward, tolerance)
+    return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.relative, tolerance)
 
 
 def policy_bisimulation_relation(chain: Chain, *, tolerance: float) -> Partition:
     """The same for a chain, as an MDP with one action."""
     check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
-    return _refined(sp.csr_array(chain.transition), chain.reward[:, None], tolerance)
+    return _refined(sp.csr_array(chain.transition), chain.relative[:, None], tolerance)
 
 
 def _refined(kernel: sp.csr_array, reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:

@@ -37,7 +37,8 @@ class Sink(NamedTuple):
 class Pairs(NamedTuple):
     r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$.
 
-    `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1.
+    `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1: without
+    it the pairs are taken to be of one step.
     """
 
     online: Float[Tensor, "B D"]
@@ -132,9 +133,11 @@ class AbstractPairLoss(ABC):
         if self.horizon == "one-step" and sides.first_step is not None:
             reward, target_next, terminal, bootstrap = sides.first_step
             sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
-        _check(sides)
         if self.terminals == "bootstrap":
+            sides = sides._replace(terminal=None, sink=None)
+            _check(sides)
             return sides
+        _check(sides)
         if sides.terminal is None or sides.sink is None:
             raise ValueError("terminals='absorbing' needs terminal and sink of the pairs, but one is None")
         online, target = sides.sink

@@ -81,13 +81,28 @@ def test_a_shape_that_does_not_fit_is_named(name, pairs):
     wrong = OTHERWISE[name](getattr(sides, name))
     shape = ", ".join(map(str, wrong.shape))
     with pytest.raises(ValueError, match=rf"^{name} .*\[{shape}\]"):
-        MICo(pairs=pairs).over(sides._replace(**{name: wrong}), KEY)
+        MICo(pairs=pairs, terminals="absorbing").over(sides._replace(**{name: wrong}), KEY)
+
+
+@each_way
+def test_what_a_reading_does_not_use_is_not_looked_at(pairs):
+    """As where `dones` are floats, and terminals bootstrap."""
+    sides = given(*replayed())
+    loss = MICo(pairs=pairs)
+    for part in ({"terminal": jnp.ones(5)}, {"sink": (jnp.ones(3), jnp.ones(3))}, {"terminal": None, "sink": None}):
+        assert loss.over(sides._replace(**part), KEY) == loss.over(sides, KEY)
 
 
 @pytest.mark.parametrize("reward", [1.0, np.ones(1), np.ones(4), np.ones((5, 5)), [1.0]])
 def test_rewards_are_one_a_row(reward):
     with pytest.raises(ValueError, match=r"^reward has shape .*\[5\]"):
         jax.jit(MICo().over)(given(*replayed())._replace(reward=np.asarray(reward)), KEY)
+
+
+def test_the_first_step_and_the_sink_may_be_plain_tuples():
+    loss, sides = KSMe(horizon="one-step", terminals="absorbing"), given(*replayed())
+    plain = sides._replace(first_step=tuple(sides.first_step), sink=tuple(sides.sink))
+    assert loss.over(plain, KEY) == loss.over(sides, KEY)
 
 
 def test_the_first_step_and_the_sink_are_looked_at_too():

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from mico.tabular import MDP, distance, factored_mico
 
@@ -83,8 +84,27 @@ def test_a_discount_of_its_own_changes_nothing_else(offset):
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])
-def test_a_policy_that_does_not_mix_has_nothing_rounded(offset):
+def test_a_policy_that_does_not_mix_has_no_reward_rounded(offset):
     mdp, _ = made(offset)
-    chain = mdp.chain(np.eye(A)[[0, 1, 2, 3]])
-    assert chain.rounding == (0.0, 0.0)
-    assert mdp.chain().rounding > (0.0, 0.0)
+    assert mdp.chain(np.eye(A)[[0, 1, 2, 3]]).rounding.reward == 0
+    assert mdp.chain().rounding.reward > 0
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e9])
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_what_is_rounded_is_within_what_is_said(offset, deterministic, sparse):
+    """The chain that a policy makes, against the same sums of fractions; both are scaled to sum to 1."""
+    rng = np.random.default_rng(1)
+    kernel, reward = rng.dirichlet(np.ones(7), (7, A)), offset + rng.random((7, A))
+    policy = np.eye(A)[rng.integers(A, size=7)] if deterministic else rng.dirichlet(np.ones(A), 7)
+    mdp = MDP([sp.csr_array(kernel[:, a]) for a in range(A)] if sparse else kernel, reward, DISCOUNT)
+    chain = mdp.chain(policy)
+    scaled = lambda rows: rows / rows.sum(axis=-1, keepdims=True)  # noqa: E731
+    weights = scaled(exact(policy))
+    wanted = (weights[:, :, None] * scaled(exact(kernel))).sum(axis=1)
+    off = np.abs(exact(chain.dense_transition()) - wanted).sum(axis=1).max()
+    assert 0 < off <= Fraction(chain.rounding.transition) < 1e-14
+    mean = (weights * exact(reward)).sum(axis=1)
+    differences = exact(chain.relative)[:, None] - exact(chain.relative)[None, :]
+    assert np.abs(differences - (mean[:, None] - mean[None, :])).max() <= 2 * Fraction(chain.rounding.reward)

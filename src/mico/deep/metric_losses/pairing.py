@@ -75,12 +75,13 @@ class AbstractPairLoss(AbstractMetricLoss):
             raise ValueError("horizon='one-step' needs views.first_step")
         if self.terminals == "absorbing" and views.sink is None:
             raise ValueError("terminals='absorbing' needs views.sink")
-        online, target, target_next, first_step, sink, *_ = views
-        sides = Pairs(online, target, target_next, batch.reward, batch.bootstrap, batch.terminal, first_step, sink)
-        return self.over(sides, key)
+        sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap, batch.terminal)
+        return self.over(sides._replace(first_step=views.first_step, sink=views.sink), key)
 
     def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
         """The mean error over the pairs; gradients reach the online representations alone."""
+        first_step, sink = sides.first_step and FirstStep(*sides.first_step), sides.sink and Sink(*sides.sink)
+        sides = sides._replace(first_step=first_step, sink=sink)
         sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))
         fixed = jax.lax.stop_gradient(sides)
         other = {"target": fixed.target, "frozen": fixed.online, "online": sides.online}[self.second]
@@ -105,6 +106,8 @@ class AbstractPairLoss(AbstractMetricLoss):
         if self.horizon == "one-step" and sides.first_step is not None:
             reward, target_next, terminal, bootstrap = sides.first_step
             sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
+        if self.terminals == "bootstrap":
+            sides = sides._replace(terminal=None, sink=None)
         _check(sides)
         if not jnp.issubdtype(sides.reward.dtype, jnp.floating):  # differences of unsigned numbers wrap around
             sides = sides._replace(reward=sides.reward.astype(jnp.promote_types(sides.online.dtype, jnp.float32)))

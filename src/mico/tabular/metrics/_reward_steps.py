@@ -25,7 +25,8 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
 
     More than `most` jumps are refused, before features for them take memory.
     """
-    raw = np.unique(chain.relative) if chain.law is None else chain.law.levels
+    rewards = chain.relative - chain.relative.min()  # midpoints of rewards far from 0 would be rounded
+    raw = np.unique(rewards) if chain.law is None else chain.law.levels - chain.law.levels[0]
     group = _groups(raw, width, levels)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     low, high = raw[first], raw[np.append(first[1:], raw.size) - 1]
@@ -34,7 +35,7 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
         what = f"{jumps.size + 1} distinct rewards of {chain.num_states} states"
         raise ValueError(f"levels must be given for {what}: rewards are then rounded, and `error` says what that costs")
     if chain.law is None:
-        above = (group[np.searchsorted(raw, chain.relative)][:, None] > np.arange(jumps.size)).astype(float)
+        above = (group[np.searchsorted(raw, rewards)][:, None] > np.arange(jumps.size)).astype(float)
     else:
         grouped = chain.law.weights @ np.eye(group[-1] + 1)[group]
         above = np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1]

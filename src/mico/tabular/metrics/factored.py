@@ -11,10 +11,9 @@ import warnings
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
-import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from mico.tabular.mdp import Chain
+from mico.tabular.mdp import Chain, longest_row
 from mico.tabular.metrics._krylov import BASES, Backend
 from mico.tabular.metrics._operator import ToleranceWarning
 from mico.tabular.metrics._projection import project, weights
@@ -194,6 +193,6 @@ def _certified(
     residual = reward + chain.discount * (chain.transition @ value) - value
     low, high = float(residual.min()), float(residual.max())
     value = value + (low + high) / 2 / (1 - chain.discount)
-    terms = 8 + int(np.diff(sp.csr_array(chain.transition).indptr).max())
+    terms = 8 + longest_row(chain.transition)
     rounding = terms * float(np.finfo(float).eps) * float(np.abs(value).max())
     return value, ((high - low) / 2 + rounding) / (1 - chain.discount)

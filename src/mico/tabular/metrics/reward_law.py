@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mico.tabular.mdp import Chain
+from mico.tabular.mdp import Chain, longest_row
 from mico.tabular.metrics._operator import Solution
 from mico.tabular.metrics._progress import tell
 
@@ -25,8 +25,10 @@ def solve(chain: Chain, tolerance: float) -> Solution:
     before, lap = np.zeros((2, chain.num_states, chain.num_states))  # sums of the terms up to the mark, and since
     mark, marked, scale, terms, largest = above, 0, 1.0, 0, 0.0
 
+    row = longest_row(chain.transition)
+
     def rounding(terms: float) -> float:
-        return (levels.size + 2 * terms) * float(np.finfo(float).eps)
+        return (levels.size + (row + 4) * terms) * float(np.finfo(float).eps)
 
     def solution(total: np.ndarray, left: float) -> Solution:
         tell(left)

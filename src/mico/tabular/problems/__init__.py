@@ -38,7 +38,7 @@ MDPS: dict[str, Callable[..., Problem]] = {
 FEWEST_STATES: dict[str, Callable[..., int]] = {
     "garnet": lambda num_states: num_states,
     "sparse-garnet": lambda num_states: num_states,
-    "open-grid": lambda height, width: height * width,
+    "open-grid": lambda height, width: max(0, height) * max(0, width),
     "small-breakout": breakout.fewest_states,
 }
 
