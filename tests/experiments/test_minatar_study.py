@@ -311,7 +311,8 @@ class Trainer:
             self.trained += [member.cell for member in fleet.members]
             for run, label in zip(fleet.runs(), fleet.labels(), strict=True):
                 self.leave(out / fleet.name / label.name, label.settings, fleet.steps, run.schedule.log_period)
-            (out / fleet.name / "fleet.json").write_text("{}")
+            named = {"runs": [label.name for label in fleet.labels()]}
+            (out / fleet.name / "fleet.json").write_text(json.dumps(named))
             if self.share == 1:
                 write_status(out, fleet.name, Status("finished", fleet.steps))
             watch(fleet, Status("finished", fleet.steps, (1.0,)))
