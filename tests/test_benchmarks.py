@@ -51,6 +51,11 @@ def test_atari_beside_the_emulator():
     names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
     assert names == [f"{who}, {parts}" for who in ("emulator", "dqn, none") for parts in ("1 part", "2 parts")]
     assert_rates(rows)
+    rates = [float(re.search(r"([\d,]+) \(", row).group(1).replace(",", "")) for row in rows]
+    shares = [[float(share) / 100 for share in re.findall(r"(\d+)%", row)] for row in rows]
+    for rate, (of_first, of_best) in zip(rates, shares, strict=True):
+        assert of_first == pytest.approx(rate / rates[0], abs=0.03)
+        assert of_best == pytest.approx(rate / max(rates[:2]), abs=0.03)
 
 
 def test_control_beside_pictures_and_learning_alone(opengl, quick_compilation):
