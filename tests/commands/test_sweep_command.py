@@ -240,7 +240,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env mdp/two-state --steps 400 --out x --ray auto --processes 2", "processes are for this machine alone"),
         ("minatr --out x", "'minatr' is neither a .toml, .py or .json file nor a sweep with a name: minatar"),
         ("x.toml --out x", "x.toml: No such file or directory"),
-        ("--env mdp/two-state --agent sac --steps 400 --out x", "'sac' needs continuous actions, but those of mdp/two"),
+        ("--env mdp/two-state --agent sac --steps 400 --out x", "those of mdp are discrete: try dqn, "),
     ],
 )  # fmt: skip
 def test_what_cannot_be_swept_is_refused_in_a_line(refused, flags, message):

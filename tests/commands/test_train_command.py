@@ -213,7 +213,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env minatar", "env 'minatar' names a family alone: say which one, minatar/..."),
         ("--env gym/CartPol-v1", "did you mean CartPole-v1"),
         ("--env gym/Pendulum-v1", "agent 'dqn' needs discrete actions, but those of gym/Pendulum-v1 are continuous"),
-        ("--agent sac", "'sac' needs continuous actions, but those of minatar/breakout are discrete"),
+        ("--agent sac", "'sac' needs continuous actions, but those of minatar are discrete: try dqn, "),
         ("--agent sac --preset atari", "agent 'sac' has no settings in preset atari, which is for dqn, rainbow"),
         ("--agent sac --env gym/CartPole-v1", "'sac' needs continuous actions, but those of gym/CartPole-v1 are discr"),
         ("--agent sac --env gym/Pendulum-v1 --schedule.target-period 9", "target_period of agent 'sac' must be none"),

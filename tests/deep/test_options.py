@@ -74,16 +74,17 @@ def test_a_preset_that_an_agent_does_not_have_is_refused_with_those_it_has():
 
 
 @pytest.mark.parametrize(
-    ("env", "agent", "wanted", "own"),
+    ("env", "agent", "wanted", "own", "fitting"),
     [
-        ("mdp/two-state", "sac", "continuous", "discrete"),
-        ("minatar/breakout", "sac", "continuous", "discrete"),
-        ("atari/pong", "sac", "continuous", "discrete"),
-        ("control/cheetah-run", "dqn", "discrete", "continuous"),
+        ("mdp/two-state", "sac", "continuous", "discrete", "dqn, rainbow, qr-dqn, iqn, m-iqn"),
+        ("minatar/breakout", "sac", "continuous", "discrete", "dqn, rainbow, qr-dqn, iqn, m-iqn"),
+        ("atari/pong", "sac", "continuous", "discrete", "dqn, rainbow, qr-dqn, iqn, m-iqn"),
+        ("control/cheetah-run", "dqn", "discrete", "continuous", "sac"),
     ],
 )
-def test_without_a_preset_it_is_the_actions_that_do_not_fit(env, agent, wanted, own):
-    message = f"^agent '{agent}' needs {wanted} actions, but those of {env} are {own}$"
+def test_without_a_preset_it_is_the_actions_that_do_not_fit(env, agent, wanted, own, fitting):
+    family = env.partition("/")[0]
+    message = f"^agent '{agent}' needs {wanted} actions, but those of {family} are {own}: try {fitting}$"
     with pytest.raises(ValueError, match=message):
         Choice(env, agent, "none", None).check()
 

@@ -48,6 +48,14 @@ def test_without_any_the_packages_and_the_way_round_are_named(monkeypatch):
     with pytest.raises(OSError, match=r"libegl1 .*libosmesa6.* observation 'state', which needs none") as told:
         back_end()
     assert "MUJOCO_GL=egl: broken; MUJOCO_GL=osmesa: broken" in str(told.value)
+    assert "unset" not in str(told.value)
+
+
+def test_where_the_chosen_one_does_not_work_the_others_are_named(monkeypatch):
+    working(monkeypatch, "egl")
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    with pytest.raises(OSError, match=r"unset MUJOCO_GL, so that egl and osmesa are tried, .*MUJOCO_GL=glfw: broken"):
+        back_end()
 
 
 def test_a_back_end_is_tried_in_a_process_of_its_own(monkeypatch, tmp_path, capfd):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -244,3 +245,19 @@ def test_workers_end_though_a_copy_of_their_parent_holds_their_pipes_open():
         assert all(map(alive, pids))
         program.kill()  # its copy sleeps on
         until(lambda: not any(map(alive, pids)))
+
+
+def test_whoever_waits_is_interrupted_by_closing_and_nothing_begins_again(pool, monkeypatch):
+    workers = pool()
+    workers.reset(BOTH, SEEDS)
+    began = []
+    monkeypatch.setattr(module, "connect", lambda *args, **options: began.append(args))
+    os.kill(workers.pids[1], signal.SIGSTOP)
+    workers.send(ACTIONS[0])
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(workers.receive)
+        time.sleep(0.2)
+        workers.close()
+        with pytest.raises(InterruptedError, match="pendulum-swingup was closed while environment 1 took a step"):
+            waiting.result(timeout=20)
+    assert began == []

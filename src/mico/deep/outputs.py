@@ -16,7 +16,8 @@ from mico.results.folders import write_json
 from mico.results.log import Log, TensorBoard
 
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
-_PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy", "gymnasium", "gymnax")
+_PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy")
+_PACKAGES += ("gymnasium", "gymnax", "ale-py", "dm-control", "mujoco")
 
 
 class Kept(NamedTuple):

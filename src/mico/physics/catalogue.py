@@ -36,6 +36,7 @@ class Catalogue:
         try:
             return self._connection.recv()
         except (EOFError, ConnectionError):
+            catalogue.cache_clear()  # who asks next asks another
             raise ChildProcessError(f"dm_control cannot be used: what asks it {end(self._process)}") from None
 
 

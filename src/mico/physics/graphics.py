@@ -24,8 +24,9 @@ def _first_working(candidates: tuple[str, ...]) -> str:
         if trouble is None:
             return name
         troubles.append(f"MUJOCO_GL={name}: {trouble}")
+    others = "" if candidates == _BACK_ENDS else f"unset MUJOCO_GL, so that {' and '.join(_BACK_ENDS)} are tried, "
     raise OSError(
-        "observation 'pixels' needs OpenGL, which does not work here: install it (apt-get install libegl1 "
+        f"observation 'pixels' needs OpenGL, which does not work here: {others}install it (apt-get install libegl1 "
         "libgl1-mesa-dri libopengl0, or libosmesa6), or choose observation 'state', which needs none "
         f"({'; '.join(troubles)})"
     )

@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 import subprocess
+import threading
 import warnings
 import weakref
 from contextlib import suppress
@@ -39,6 +40,7 @@ class Workers:
         self._past: list[Play] = [Play(0, []) for _ in range(num_envs)]
         self._processes: list[subprocess.Popen] = []
         self._connections: list[Connection] = []
+        self._lock = threading.Lock()  # none begins again once all are ended
         self._close = weakref.finalize(self, _end_all, self._processes, self._connections, self._file)
         for index in range(num_envs):
             process, connection = self._started(index)
@@ -72,8 +74,9 @@ class Workers:
         return self._seen.copy()
 
     def close(self) -> None:
-        """Ends all processes."""
-        self._close()
+        """Ends all processes; whoever waits for one, in another thread, is interrupted."""
+        with self._lock:
+            self._close()
 
     def _started(self, index: int) -> tuple[subprocess.Popen, Connection]:
         given = json.dumps((self._settings, self._shape, self._dtype, index))
@@ -107,11 +110,15 @@ class Workers:
         return True
 
     def _replace(self, index: int) -> None:
-        how, steps = end(self._processes[index]), len(self._past[index].actions)
-        told = f"{self._name(index)} {how}: it begins again and plays the {steps} steps of its episode"
-        warnings.warn(told, RuntimeWarning, stacklevel=2)
-        self._connections[index].close()
-        self._processes[index], self._connections[index] = self._started(index)
+        with self._lock:
+            if not self._close.alive:
+                raise InterruptedError(f"{self._settings.name} was closed while environment {index} took a step")
+            how, count = end(self._processes[index]), len(self._past[index].actions)
+            steps = "1 step" if count == 1 else f"{count} steps"
+            told = f"{self._name(index)} {how}: it begins again and plays the {steps} of its episode"
+            warnings.warn(told, RuntimeWarning, stacklevel=2)
+            self._connections[index].close()
+            self._processes[index], self._connections[index] = self._started(index)
         self._order(index, self._past[index])
 
     def _name(self, index: int) -> str:

@@ -109,6 +109,15 @@ def test_states_need_no_opengl(monkeypatch, tmp_path, capfd):
     graphics._first_working.cache_clear()
 
 
+def test_if_what_tells_sizes_is_killed_the_next_question_goes_to_another():
+    catalogue.cache_clear()
+    dead = catalogue()
+    dead._process.kill()
+    with pytest.raises(ChildProcessError, match="dm_control cannot be used: what asks it was killed by signal 9"):
+        dead.sizes("acrobot-swingup")
+    assert catalogue().sizes("acrobot-swingup").action == 1
+
+
 def test_a_missing_package_is_named(monkeypatch):
     catalogue.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
