@@ -2,10 +2,11 @@
 
 python benchmarks/atari.py --runs 8 16 32 --precision bfloat16 --capacity 50000
 
-A run plays 4 frames a step and learns every fourth step from 32 transitions; one of 200 million frames has 50 million
-steps. All actions are random, on both sides (a run chooses one by its network, and does not take it), and the emulator
-is split among as many threads as the runs are. Each figure is a median over turns, with the least and the most; shares
-are of the emulator with the first number of parts, which is one as its vector form comes, and of its quickest way.
+A run plays 4 frames a step and learns every fourth step from 32 transitions, or from as many as `--batch-size` says;
+one of 200 million frames has 50 million steps. All actions are random, on both sides (a run chooses one by its network,
+and does not take it), and the emulator is split among as many threads as the runs are. Each figure is a median over
+turns, with the least and the most; shares are of the emulator with the first number of parts, which is one as its
+vector form comes, and of its quickest way.
 """
 
 import argparse
@@ -37,14 +38,14 @@ class Training:
             MICo(alpha=preset.alpha) if metric == "mico" else None,
             environment(options.game),
             replace(preset.network, precision=options.precision),
-            replace(preset.replay, capacity=options.capacity),
-            replace(preset.schedule, learning_starts=200, epsilon=1.0),
+            replace(preset.replay, capacity=options.capacity, batch_size=options.batch_size),
+            replace(preset.schedule, learning_starts=options.warm_up, epsilon=1.0),
         )
         self.count, self.time = sum(sizes), 0
         self.engine = Parts([Run(*parts, seed) for seed in range(self.count)], sizes)
         self.state = self.engine.begin()
         for learns in (False, True):
-            self.play(200, learns=learns)
+            self.play(options.warm_up, learns=learns)
 
     def play(self, length: int, *, learns: bool = True) -> None:
         self.state, _ = self.engine.play(self.state, self.time, length, learns)
@@ -128,8 +129,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4], help="threads that a fleet is split among")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
+    parser.add_argument("--batch-size", type=int, default=32, help="transitions of an update")
     parser.add_argument("--capacity", type=int, default=50_000, help="frames in each replay")
     parser.add_argument("--length", type=int, default=400, help="steps of a turn")
+    parser.add_argument("--warm-up", type=int, default=200, help="steps before learning starts, and as many after it")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)

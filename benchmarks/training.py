@@ -60,13 +60,14 @@ class Training:
 
     def __init__(self, agent: str, metric: str, count: int, length: int):
         preset, env = PRESETS["minatar"][agent], environment("minatar/breakout", sticky=0.1)
-        schedule = replace(preset.schedule, epsilon=EPSILON, epsilon_decay=0)
+        starts = min(preset.schedule.learning_starts, 5 * length)
+        schedule = replace(preset.schedule, learning_starts=starts, epsilon=EPSILON, epsilon_decay=0)
         loss = None if metric == "none" else MICo(alpha=preset.alpha)
         parts = preset.agent, loss, env, preset.network, preset.replay, schedule
         self.runs = [Run(*parts, seed) for seed in range(count)]
         self.engine = fleet.Simulated(self.runs, fleet.stack(self.runs))
         self.state, self.time, self.length = self.engine.begin(), 0, length
-        while self.time < 2 * schedule.learning_starts:  # learning from the first, which spares a program to compile
+        while self.time < 2 * starts:  # learning from the first, which spares a program to compile
             self.seconds()
 
     def seconds(self) -> float:

@@ -29,6 +29,7 @@ def pytest_configure(config):
     """What one worker compiled, the other and the processes that tests start take from a folder of the session.
 
     Each has one thread for its algebra: together they have enough for all cores. Slow tests have programs as users do.
+    POT, of which only a solver of NumPy's arrays is used, need not import PyTorch, a second in each process.
     """
     if not hasattr(config, "workerinput"):
         if config.option.markexpr == "not slow" and metadata.version("jaxlib").startswith("0.10."):
@@ -39,6 +40,7 @@ def pytest_configure(config):
             "JAX_COMPILATION_CACHE_DIR": folder.name,
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "OMP_NUM_THREADS": "1",
+            "POT_BACKEND_DISABLE_PYTORCH": "1",
         }
     jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)

@@ -13,7 +13,7 @@ ROWS = {"cost": r"^dqn +1 ", "atari-update": r"^ +1 float32 "}
 
 
 @pytest.fixture(scope="module")
-def printed():
+def printed(quick_compilation):
     chosen = " ".join(f"--only {part}" for part in ROWS)
     return ran("training.py", f"--quick {chosen}")
 
@@ -45,9 +45,9 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     assert 1 < program < 100
 
 
-def test_atari_beside_the_emulator():
+def test_atari_beside_the_emulator(quick_compilation):
     few = "--runs 2 --parts 1 2 --metric none --precision float32 --capacity 1000 --length 4 --repeats 1"
-    rows = ran("atari.py", few).splitlines()[2:]
+    rows = ran("atari.py", f"{few} --batch-size 8 --warm-up 12").splitlines()[2:]
     names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
     assert names == [f"{who}, {parts}" for who in ("emulator", "dqn, none") for parts in ("1 part", "2 parts")]
     assert_rates(rows)
@@ -59,7 +59,7 @@ def test_atari_beside_the_emulator():
 
 
 def test_control_beside_pictures_and_learning_alone(opengl, quick_compilation):
-    few = "--runs 1 --metrics none mico --precision float32 --capacity 100 --length 4 --repeats 1"
+    few = "--runs 1 --metrics none mico --precision float32 --capacity 100 --length 2 --repeats 1"
     rows = ran("control.py", f"{few} --size 12 --batch-size 8 --warm-up 10").splitlines()[2:]
     names = [re.match(r" +1 (.*?)  ", row).group(1) for row in rows]
     assert names == [name for metric in ("none", "mico") for name in contenders(metric)]

@@ -9,6 +9,8 @@ from mico.deep import td
 
 rlax = pytest.importorskip("rlax")
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 BATCH, ACTIONS, WIDTH = 8, 3, 11
 KEYS = jax.random.split(jax.random.key(0), 5)
 ACTION = jax.random.randint(KEYS[0], (BATCH,), 0, ACTIONS)

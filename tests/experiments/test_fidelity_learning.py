@@ -22,6 +22,8 @@ from mico.experiments.fidelity_learning import (
 from mico.experiments.fidelity_worlds import World
 from mico.tabular import MDP, factored_mico, problem
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 REWARD, GAMMA = np.array([0.0, 0.5, 1.0]), 0.5
 TRAINING = Training(seeds=2, steps=3_000, batch=32, width=32, learning_rate=1e-3, target_period=100)
 LOSS = MICo(alpha=1.0, beta=1.0, error="squared", self_pairs="exclude", second="frozen")

@@ -8,6 +8,8 @@ from matplotlib.figure import Figure
 from mico.deep.settings import Schedule
 from mico.experiments import learning
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 ARMS = ("DQN", "DQN + MICo, α = 0.5")
 
 

@@ -9,6 +9,8 @@ from mico.deep.metric_losses import MICo
 from mico.experiments import learnt_metric
 from mico.tabular import distance, problem
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 
 @pytest.fixture
 def frame():

@@ -15,6 +15,8 @@ from mico.tabular import distance, garnet, random_policy
 from mico.tabular.online import Schedule, online_mico
 from mico.tabular.simulator import simulate
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 SMALL = replace(QUICK, seeds=1, updates=2_000, sweeps=200, samples=(1, 4))
 TINY = Config(seeds=1, num_states=3, side=2, updates=200, sweeps=100, samples=(2,))
 

@@ -31,7 +31,7 @@ REREADS = True  # results are read anew at every call
 MANNER = ("train", "runs", "max_runs", "seconds")  # how it is trained may change before it goes on
 
 QUICK = Config(
-    games=("breakout",), agents=("dqn",), seeds=(0, 1), steps=2_400, points=20, phases=("study",), train=True, runs=""
+    games=("breakout",), agents=("dqn",), seeds=(0, 1), steps=1_600, points=20, phases=("study",), train=True, runs=""
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy import stats
+from scipy.special import stdtrit  # `scipy.stats`, which has it by another name, takes half a second to import
 
 
 def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple[float, float, float]:
@@ -16,7 +16,7 @@ def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple
     mean = float(np.mean(values)) if values.size else float("nan")
     if values.size < 2:
         return mean, float("nan"), float("nan")
-    half = float(stats.t.ppf((1 + level) / 2, values.size - 1) * stats.sem(values))
+    half = float(stdtrit(values.size - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(values.size))
     return mean, mean - half, mean + half
 
 
@@ -26,7 +26,7 @@ def mean_intervals(frame: pd.DataFrame, by: Sequence[str], level: float = 0.95) 
         raise ValueError(f"level must lie between 0 and 1, but is {level}")
     groups = frame.groupby([*by], sort=False)["value"]
     mean, count = groups.mean(), groups.count()
-    half = groups.sem() * stats.t.ppf((1 + level) / 2, count.clip(lower=2) - 1)
+    half = groups.sem() * stdtrit(count.clip(lower=2) - 1, (1 + level) / 2)
     return pd.DataFrame({"value": mean, "low": mean - half, "high": mean + half, "count": count}).reset_index()
 
 

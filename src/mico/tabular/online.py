@@ -176,6 +176,7 @@ def _learn(
     windows: _Windows, initial: Float[Array, "N N"], edges: Int[Array, " E"], key: Key[Array, ""], rule: _Rule
 ) -> tuple[Float[Array, "N N 2"], Float[Array, "K N N"]]:
     """Updates `edges[k]` to `edges[k + 1]`, then a copy of the values, for each k."""
+    starts, stops = edges[:-1], edges[1:]
 
     def update(table, pair):
         one, two, gap, weight = pair
@@ -186,20 +187,23 @@ def _learn(
         value += step * (gap + rule.discount * table[then][0] - value)
         return table.at[at].set(jnp.stack([value, visits + 1]), mode="promise_in_bounds")
 
-    def segment(table, bounds):
-        start, stop = bounds
+    def block(b, tables):
+        """Each part of a block that lies between two edges; what a part that goes on leaves is overwritten."""
+        pairs, begin = _pairs(windows, jax.random.fold_in(key, b)), b * _BLOCK
 
-        def block(b, table):
-            pairs = _pairs(windows, jax.random.fold_in(key, b))
-            lower, upper = jnp.maximum(start - b * _BLOCK, 0), jnp.minimum(stop - b * _BLOCK, _BLOCK)
-            return lax.fori_loop(lower, upper, lambda k, t: update(t, [column[k] for column in pairs]), table)
+        def part(k, tables):
+            table, trace = tables
+            lower, upper = jnp.maximum(starts[k] - begin, 0), jnp.minimum(stops[k] - begin, _BLOCK)
+            table = lax.fori_loop(lower, upper, lambda k, t: update(t, [column[k] for column in pairs]), table)
+            return table, trace.at[k].set(table[..., 0])
 
-        table = lax.fori_loop(start // _BLOCK, -(-stop // _BLOCK), block, table)
-        return table, table[..., 0]
+        first, end = jnp.searchsorted(stops, begin, side="right"), jnp.searchsorted(starts, begin + _BLOCK)
+        return lax.fori_loop(first, end, part, tables)
 
     # Values and visits side by side in one array: XLA updates it in place, where two arrays would be copied each time.
     table = jnp.stack([initial, jnp.zeros_like(initial)], axis=-1)
-    return lax.scan(segment, table, (edges[:-1], edges[1:]))
+    trace = jnp.zeros((stops.size, *initial.shape))
+    return lax.fori_loop(0, -(-stops[-1] // _BLOCK), block, (table, trace))
 
 
 def _pairs(windows: _Windows, key: Key[Array, ""]) -> tuple[Array, Array, Array, Array]:

@@ -10,6 +10,8 @@ from seaquest_lists import lists
 
 pytest.importorskip("minatar", reason="the original games are not installed")
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 STEPS = 1_500
 OXYGEN = 7  # a plane of Seaquest
 # noop, left, up, right, down, fire; in Seaquest a player that goes up much is soon dead
