@@ -45,7 +45,7 @@ class Reference:
         return self.seen(), reward, self.ale.game_over(with_truncation=False)
 
     def seen(self):
-        return shares(210) @ self.screen().astype(float) @ shares(160).T
+        return shrunk(self.screen())
 
     def screen(self):
         return np.maximum(*self.screens).astype(np.uint8)
@@ -59,6 +59,10 @@ def shares(size, small=84):
     pixel = np.arange(size)
     overlap = np.minimum(high, pixel + 1) - np.maximum(low, pixel)
     return np.clip(overlap, 0, None) * small / size
+
+
+def shrunk(screen):
+    return shares(210) @ screen.astype(float) @ shares(160).T
 
 
 @pytest.mark.parametrize("game", ["pong", "ms-pacman", "seaquest", "freeway", "breakout", "qbert"])
@@ -77,6 +81,23 @@ def test_every_frame_reward_and_end_is_that_of_the_plain_emulator(game):
             rewards += abs(reward)
             playing[index] = not over
     assert rewards > 0 or game == "freeway"
+
+
+@pytest.mark.parametrize(("game", "seed"), [("pong", 11), ("pong", 13), ("qbert", 12), ("qbert", 13)])
+def test_where_a_fourth_frame_ends_the_game_the_last_picture_has_more_of_the_one_before(game, seed):
+    """There the vector form still has both screens of the step before, pooled, where Dopamine has the later one."""
+    env, reference = environment(f"atari/{game}"), Reference(game)
+    envs, rng, over = env.make(1), np.random.default_rng(seed), False
+    envs.reset(np.ones(1, bool), np.array([seed]))
+    reference.reset(seed)
+    while not over:
+        before, third, action = reference.screen(), reference.screens[0], rng.integers(env.spec.num_actions)
+        step = envs.step(np.array([action]))
+        frame, _, over = reference.step(action)
+    assert step.terminal[0]
+    assert reference.screens[0] is not third  # the third frame was still seen
+    assert_same_frames(step.frame[0], shrunk(np.maximum(before, reference.screens[0])))
+    assert np.abs(step.frame[0] - frame).max() > 10
 
 
 @pytest.mark.parametrize("game", ["pong", "ms-pacman", "seaquest", "breakout"])
@@ -187,6 +208,7 @@ PACMEN = ("mspacman", "MsPacman", "ms_pacman")
         *[({"game": name}, rf"game '{name}' is not in the ALE: did you mean ms-pacman") for name in PACMEN],
         ({"game": "pong", "sticky": 1.5}, r"sticky must .* but is 1.5"),
         ({"game": "pong", "frame_skip": 0}, r"frame_skip must .* but is 0"),
+        ({"game": "pong", "max_steps": 2**29}, r"frame_skip times max_steps must be below 2³¹, .* are 4 and 536870912"),
     ],
 )
 def test_bad_settings_are_named(settings, message):
