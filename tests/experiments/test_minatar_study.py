@@ -79,8 +79,13 @@ def test_the_whole_study_is_what_is_asked_for():
     assert fields["schedule.log_period"] == 40_000
     assert fields["network.precision"] == "float32"
     assert "agent.fractions" not in fields
-    rounded = dict(study_parts(replace(config, precision="bfloat16"), "m-iqn", None)[0].cells[0].fields)
-    assert (rounded["network.precision"], rounded["agent.fractions"]) == ("bfloat16", "shared")
+    for agent in ("iqn", "m-iqn"):
+        rounded = dict(study_parts(config, agent, None)[0].cells[0].fields)
+        assert (rounded["network.precision"], rounded["agent.fractions"]) == ("bfloat16", "shared")
+        (swept, _) = sweep_parts(config, agent)  # of QR-DQN
+        assert dict(swept.cells[0].fields)["network.precision"] == "float32"
+    asked = replace(config, precision="float32")
+    assert dict(study_parts(asked, "iqn", None)[0].cells[0].fields)["network.precision"] == "float32"
 
 
 def test_arms_of_the_study():
@@ -215,8 +220,8 @@ def test_scores_by_hand(frame):
     late = [part[part["step"] > 2_000].groupby("seed")["score"].mean() for part in (chosen, base)]  # five points
     assert means["minatar/asterix", "dqn + mico (chosen)"] == pytest.approx(late[0].mean())
     assert means["minatar/asterix", "dqn"] == pytest.approx(late[1].mean())
-    first = frame[(frame["phase"] == "study") & (frame["env"] == "minatar/asterix") & (frame["step"] == 400)]
-    scaled = [(one - first["score"].mean()) / (late[1].mean() - first["score"].mean()) for one in late]
+    first = base.loc[base["step"] == 400, "score"].mean()
+    scaled = [(one - first) / (late[1].mean() - first) for one in late]
     other = tables(frame[frame["env"] == "minatar/asterix"])["aggregates"].set_index(["arm", "aggregate"])["value"]
     assert other["dqn + mico (chosen)", "iqm"] == pytest.approx(stats.trim_mean(scaled[0], 0.25))
     assert other["dqn", "mean"] == pytest.approx(1)
@@ -442,6 +447,15 @@ def test_a_line_of_the_table_is_of_the_games_of_its_agent_alone(tmp_path):
         assert gain == pytest.approx(iqm[f"{agent} + mico (paper)"] - iqm[agent], abs=0.011)
     labels = [label.get_text() for label in minatar.plot(frame).axes[0].get_yticklabels()]
     assert labels == [f"{arm}, {games} games" for arm, games in found["games"].items()]
+
+
+def test_an_arm_that_has_some_games_so_far_takes_none_from_the_others(tmp_path):
+    write_study(tmp_path / "packaged", [(0.01, 0.1)])
+    write_study(tmp_path, [(0.01, 0.1), (0.5, 1.0)], config=replace(SMALL, games=("breakout",)))
+    config = replace(SMALL, alpha=0.5, beta=1.0, phases=("study",), results=str(tmp_path))
+    found = minatar.table(minatar.run(config)).set_index("arm")
+    assert found["games"].to_dict() == {"dqn": 2, "dqn + mico (chosen)": 1, "dqn + mico (paper)": 2}
+    assert "–" not in set(found["P(improvement)"].drop("dqn"))
 
 
 def test_runs_that_were_stopped_move_no_others(tmp_path, frame):

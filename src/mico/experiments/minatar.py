@@ -61,8 +61,8 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
 def table(frame: pd.DataFrame) -> pd.DataFrame:
     """A line for each arm: IQM and mean of its scores, and against its baseline; each with its 95% interval.
 
-    An agent's are of the games that all its arms have, on the scale of DQN alone. Where there are none, there are final
-    returns by game; of a sweep alone, its.
+    They are of the games that an arm and its baseline have, on the scale of DQN alone. Where there are none, there are
+    final returns by game; of a sweep alone, its.
     """
     looked_at = scored(frame)
     own = {} if looked_at is None else own_games(looked_at)
@@ -116,9 +116,9 @@ def _rows(results: Known, phase: str, wanted: Collection[tuple[Any, ...]]) -> pd
 
 
 def _pair(looked_at: Study, own: Mapping[str, pd.DataFrame], arm: str) -> Pair | None:
-    """An arm and its baseline, if it has one."""
+    """An arm and its baseline in the games of both, if it has one."""
     base = looked_at.baseline_of.get(arm)
-    return None if base is None or base not in own else Pair(arm, base, own[arm], own[base])
+    return None if base is None or base not in own else Pair(arm, base, own[arm], own[base][own[arm].columns])
 
 
 def _text(estimate: Estimate) -> str:

@@ -35,8 +35,8 @@ _RESAMPLES = 2_000
 def scored(frame: pd.DataFrame) -> Study | None:
     """The runs of the study as a report sees them; none if there are none.
 
-    Returns are on the scale of DQN alone, or of the first agent that there is: 0 is the mean first return of all runs,
-    1 that arm's mean final return. Runs that were stopped do not count.
+    Returns are on the scale of DQN alone, or of the first agent that there is: 0 is that arm's mean first return,
+    1 its mean final return. Runs that were stopped do not count.
     """
     rows = whole(frame)[0].dropna(subset="score")
     if rows.empty:
@@ -68,12 +68,11 @@ def whole(frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 
 
 def own_games(looked_at: Study) -> dict[str, pd.DataFrame]:
-    """The scores of each arm in the games that all arms of its agent have, whatever other agents have."""
-    tables, agents = looked_at.scores.tables, dict(zip(looked_at.frame["arm"], looked_at.frame["agent"]))
-    found = {}
+    """The scores of each arm in the games that its baseline has too, whatever others have."""
+    tables, found = looked_at.scores.tables, {}
     for arm, table in tables.items():
-        others = [tables[other] for other in tables if agents[other] == agents[arm]]
-        games = [env for env in table.columns if all(env in other for other in others)]
+        base = tables.get(looked_at.baseline_of.get(arm, arm), table)
+        games = [env for env in table.columns if env in base]
         if games and (looked_at.scale != "none" or len(games) == 1):
             found[arm] = table[games]
     return found

@@ -58,7 +58,9 @@ class Config:
         "runs/minatar"
     )
     max_runs: Annotated[int, _arg("that are trained as one program")] = 128
-    precision: Annotated[Precision, _arg("what the networks of runs to train compute in")] = "float32"
+    precision: Annotated[
+        Precision | None, _arg("what networks to train compute in; by default float32, of IQN and M-IQN bfloat16")
+    ] = None
     seconds: Annotated[float | None, _arg("after which training stops; what is trained is kept")] = None
 
     def __post_init__(self) -> None:
@@ -175,6 +177,8 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
 
 def _fields(config: Config, agent: str, steps: int) -> dict[str, tuple[Any, ...]]:
     """MinAtar's games as published, and IQN's fractions as the paper's code draws them, which takes less work."""
-    own = {"agent.fractions": ("shared",)} if issubclass(VALUE_AGENTS[agent], AbstractImplicitAgent) else {}
-    measured = {"schedule.log_period": (steps // config.points,), "network.precision": (config.precision,)}
+    implicit = issubclass(VALUE_AGENTS[agent], AbstractImplicitAgent)
+    own = {"agent.fractions": ("shared",)} if implicit else {}
+    precision = config.precision or ("bfloat16" if implicit else "float32")
+    measured = {"schedule.log_period": (steps // config.points,), "network.precision": (precision,)}
     return {**SWEEPS["minatar"].sweep.fields, **measured, **own}

@@ -62,7 +62,7 @@ _WORDS = {
 
 
 def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[ScaleOf, str]:
-    r"""$(x - f) / (b - f)$ with the mean first return f of all runs and the mean final return b of the baseline.
+    r"""$(x - f) / (b - f)$ with the mean first return f and the mean final return b of the baseline.
 
     It is none where b - f is not clearly above 0, by its 75% interval over seeds: noise would be the unit.
     """
@@ -73,13 +73,13 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
             f"normalise is baseline, but there are {len(plain)}: --normalise takes one arm's name of {known}"
         )
     arm = plain[0] if named is None else named
-    first = first_returns(frame)
+    first = first_returns(frame, arm)
     scales = {}
     for env, own in finals(frame[frame["arm"] == arm], last)[0].groupby("env"):
         unit, low, _ = mean_interval(own["value"].to_numpy() - first[env], _LEVEL)
         if min(unit, unit if np.isnan(low) else low) > _ROUNDING * abs(first[env]):
             scales[str(env)] = Scale(first[env], unit)
-    words = f"on a scale for each environment: 0 is the mean first return of all runs, 1 the mean final return of {arm}"
+    words = f"on a scale for each environment: 0 is the mean first return of {arm}, 1 its mean final return"
     return scales.get, words
 
 
@@ -96,6 +96,7 @@ def _of_table(path: Path) -> tuple[ScaleOf, str]:
     return scales.get, f"returns on the scale of {path.name}: 0 is an environment's low, 1 its high"
 
 
-def first_returns(frame: pd.DataFrame) -> pd.Series:
-    """The mean first return of all runs in each environment."""
-    return frame.sort_values("step").groupby(["env", "run"])["value"].first().groupby(level="env").mean()
+def first_returns(frame: pd.DataFrame, arm: str) -> pd.Series:
+    """The mean first return of an arm's runs in each environment, whatever others there are."""
+    own = frame[frame["arm"] == arm].sort_values("step")
+    return own.groupby(["env", "run"])["value"].first().groupby(level="env").mean()

@@ -116,13 +116,13 @@ def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
         yield Undrawn(f"No bars of improvement: {no_baseline(study)}.")
     for arm, base in both:
         ours, theirs = (means.loc[[one]].dropna(axis="columns") for one in (arm, base))
-        percent, lost = improvements(ours, theirs, _random_scores(study))
+        percent, lost = improvements(ours, theirs, _random_scores(study, base))
         if len(percent) < 2:
             yield Undrawn(f"No bars of improvement of {arm} on {base}: they need two environments at least.")
             continue
         figure = Figure(figsize=(max(4.5, 0.24 * len(percent) + 1.5), 3.8), layout="constrained")
         score_plots.improvement_bars(percent, figure.subplots())
-        zero = "a random policy's" if study.scale == "human" else "the mean first return of all runs"
+        zero = "a random policy's" if study.scale == "human" else "its mean first return"
         words = (
             f"{arm} against {base}: difference of mean final returns in per cent of what the baseline has above {zero}."
         )
@@ -188,11 +188,11 @@ def _too_few_seeds(study: Study) -> str | None:
     return f"{alone[0]} has a single seed" if alone else None
 
 
-def _random_scores(study: Study) -> dict[str, float]:
-    """Of Atari games those of a random policy; elsewhere what runs score at first stands for it."""
+def _random_scores(study: Study, base: str) -> dict[str, float]:
+    """Of Atari games those of a random policy; elsewhere what the baseline scores at first stands for it."""
     if study.scale == "human":
         return random_scores(study.frame["env"].unique())
-    return first_returns(study.frame).to_dict()
+    return first_returns(study.frame, base).to_dict()
 
 
 def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:
