@@ -4,9 +4,10 @@ python benchmarks/atari.py --runs 8 16 32 --precision bfloat16 --capacity 50000
 
 A run plays 4 frames a step and learns every fourth step from 32 transitions, or from as many as `--batch-size` says;
 one of 200 million frames has 50 million steps. All actions are random, on both sides (a run chooses one by its network,
-and does not take it), and the emulator is split among as many threads as the runs are. Each figure is a median over
-turns, with the least and the most; shares are of the emulator with the first number of parts, which is one as its
-vector form comes, and of its quickest way.
+and does not take it), and the emulator is split among as many threads as the runs are. Runs choose the action that
+follows an update after it, or before it and play meanwhile. Each figure is a median over turns, with the least and the
+most; shares are of the emulator with the first number of parts, which is one as its vector form comes, and of its
+quickest way.
 """
 
 import argparse
@@ -14,7 +15,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import product
 from statistics import median
+from typing import Any
 
 import jax
 import numpy as np
@@ -25,13 +28,14 @@ from mico.deep.parts import Parts, even_sizes
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 
+ACTING = ("after-learning", "while-learning")
 WHOLE = 50_000_000  # steps of 200 million frames
 
 
 class Training:
     """An agent, once it has begun to learn."""
 
-    def __init__(self, sizes: list[int], agent: str, metric: str, options: argparse.Namespace):
+    def __init__(self, sizes: list[int], agent: str, metric: str, acting: Any, options: argparse.Namespace):
         preset = PRESETS["atari"][agent]
         parts = (
             preset.agent,
@@ -39,7 +43,7 @@ class Training:
             environment(options.game),
             replace(preset.network, precision=options.precision),
             replace(preset.replay, capacity=options.capacity, batch_size=options.batch_size),
-            replace(preset.schedule, learning_starts=options.warm_up, epsilon=1.0),
+            replace(preset.schedule, learning_starts=options.warm_up, epsilon=1.0, acting=acting),
         )
         self.count, self.time = sum(sizes), 0
         self.engine = Parts([Run(*parts, seed) for seed in range(self.count)], sizes)
@@ -97,10 +101,8 @@ def measured(count: int, options: argparse.Namespace) -> None:
     splits = [even_sizes(count, parts) for parts in options.parts if parts <= count]
     emulators = {f"emulator, {_parts(len(sizes))}": Emulator(sizes, options.game) for sizes in splits}
     training = {
-        f"{agent}, {metric}, {_parts(len(sizes))}": Training(sizes, agent, metric, options)
-        for agent in options.agent
-        for metric in options.metric
-        for sizes in splits
+        f"{agent}, {metric}, {acting}, {_parts(len(sizes))}": Training(sizes, agent, metric, acting, options)
+        for agent, metric, acting, sizes in product(options.agent, options.metric, options.acting, splits)
     }
     found = turns({name: one.rate for name, one in (emulators | training).items()}, options)
     alone = [median(found[name]) for name in emulators]
@@ -110,7 +112,7 @@ def measured(count: int, options: argparse.Namespace) -> None:
         hours = "" if name in emulators else f"{WHOLE * count / rate / 3600:>10.1f}"
         frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
         shares = f"{rate / alone[0]:>6.0%} {rate / max(alone):>7.0%}"
-        print(f"{count:>4} {name:<24} {spread:>26} {shares} {frames} {hours}", flush=True)
+        print(f"{count:>4} {name:<36} {spread:>26} {shares} {frames} {hours}", flush=True)
     for one in emulators.values():
         one.close()
     for one in training.values():
@@ -126,6 +128,7 @@ def main() -> None:
     parser.add_argument("--game", default="atari/breakout")
     parser.add_argument("--agent", choices=PRESETS["atari"], nargs="+", default=["dqn"])
     parser.add_argument("--metric", choices=("none", "mico"), nargs="+", default=["none", "mico"])
+    parser.add_argument("--acting", choices=ACTING, nargs="+", default=ACTING, help="when actions are chosen")
     parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4], help="threads that a fleet is split among")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
@@ -138,7 +141,7 @@ def main() -> None:
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
     shares = f"{'share':>6} {'of best':>7}"
     header = f"{'agent steps a second':>26} {shares} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"
-    print(f"{'runs':>4} {'':<24} {header}", flush=True)
+    print(f"{'runs':>4} {'':<36} {header}", flush=True)
     for count in options.runs:
         measured(count, options)
 

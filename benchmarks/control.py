@@ -4,7 +4,8 @@ python benchmarks/control.py --runs 1 8 16 --precision bfloat16
 
 A run takes one step of 4 of the suite's, sees it as a picture, and learns once from 256 transitions, or from as many as
 `--batch-size` says. Figures are of all runs together, medians over turns with the least and the most. `learning alone`
-has the same picture at every step, for nothing: what training takes longer than that, it waits for pictures.
+has the same picture at every step, for nothing: what training takes longer than that, it waits for pictures. Training
+chooses an action after the update before it (`after-learning`), or before it and plays meanwhile (`while-learning`).
 """
 
 import argparse
@@ -23,6 +24,7 @@ from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 from mico.deep.types import Spec
 
+ACTING = ("after-learning", "while-learning")
 METRICS = ("none", "mico", "dbc", "dbc-det", "dbc-mico")
 
 
@@ -68,7 +70,7 @@ class StillEnvs(AbstractHostEnvs):
 class Training:
     """SAC, once it has begun to learn."""
 
-    def __init__(self, env: AbstractHostEnv, count: int, metric: str, options: argparse.Namespace):
+    def __init__(self, env: AbstractHostEnv, count: int, metric: str, acting: Any, options: argparse.Namespace):
         preset = PRESETS["control"]["sac"]
         parts = (
             preset.agent,
@@ -76,7 +78,7 @@ class Training:
             env,
             replace(preset.network, precision=options.precision),
             replace(preset.replay, capacity=options.capacity, batch_size=options.batch_size),
-            replace(preset.schedule, learning_starts=options.warm_up),
+            replace(preset.schedule, learning_starts=options.warm_up, acting=acting),
         )
         runs = [Run(*parts, seed) for seed in range(count)]
         self.count, self.time, self.engine = count, 0, Parts(runs, usual_sizes(runs))
@@ -123,24 +125,26 @@ def measured(count: int, options: argparse.Namespace) -> None:
     """Contenders for whose replays there is room at once: pictures, and one metric loss after the other."""
     env = Control(options.task, size=options.size)
     still = Still(env.spec, env.splits_from)
-    pictures, plain = Pictures(env, count), None
+    pictures, plain = Pictures(env, count), {}
     for metric in options.metrics:
         here = {
             "pictures alone": pictures,
-            f"{metric}, learning alone": Training(still, count, metric, options),
-            f"{metric}, training": Training(env, count, metric, options),
+            f"{metric}, learning alone": Training(still, count, metric, ACTING[0], options),
         }
+        here |= {f"{metric}, {acting}": Training(env, count, metric, acting, options) for acting in options.acting}
         found = {name: [] for name in here}
         for _ in range(options.repeats):
             for name, one in here.items():
                 found[name].append(one.rate(options.length))
         rates = {name: median(values) for name, values in found.items()}
-        _, learning, training = rates.values()
-        plain = training if plain is None else plain
-        waiting = f"waits {1 - training / learning:.0%}, {training / plain:.0%} of {options.metrics[0]}"
+        learning, said = rates[f"{metric}, learning alone"], {}
+        for acting in options.acting:
+            training = rates[f"{metric}, {acting}"]
+            share = training / plain.setdefault(acting, training)
+            said[f"{metric}, {acting}"] = f"waits {1 - training / learning:.0%}, {share:.0%} of {options.metrics[0]}"
         for name, values in found.items():
             spread = f"{rates[name]:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
-            print(f"{count:>4} {name:<26} {spread:>24}  {waiting if name.endswith('training') else ''}", flush=True)
+            print(f"{count:>4} {name:<26} {spread:>24}  {said.get(name, '')}", flush=True)
         for name in list(here)[1:]:
             here[name].close()
     pictures.close()
@@ -151,6 +155,7 @@ def main() -> None:
     parser.add_argument("--task", default="cartpole-swingup")
     parser.add_argument("--runs", type=int, nargs="+", default=[1, 8, 16])
     parser.add_argument("--metrics", nargs="+", choices=METRICS, default=METRICS)
+    parser.add_argument("--acting", choices=ACTING, nargs="+", default=ACTING, help="when actions are chosen")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--size", type=int, default=84, help="pixels of a picture, in either direction")
     parser.add_argument("--batch-size", type=int, default=256, help="transitions of an update")

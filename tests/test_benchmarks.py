@@ -47,9 +47,10 @@ def test_memory_is_told_in_units_of_the_replay(printed):
 
 def test_atari_beside_the_emulator(quick_compilation):
     few = "--runs 2 --parts 1 2 --metric none --precision float32 --capacity 1000 --length 4 --repeats 1"
-    rows = ran("atari.py", f"{few} --batch-size 8 --warm-up 12").splitlines()[2:]
+    rows = ran("atari.py", f"{few} --batch-size 8 --warm-up 12 --acting while-learning").splitlines()[2:]
     names = [re.match(r" +2 (.*?)  ", row).group(1) for row in rows]
-    assert names == [f"{who}, {parts}" for who in ("emulator", "dqn, none") for parts in ("1 part", "2 parts")]
+    who = ("emulator", "dqn, none, while-learning")
+    assert names == [f"{one}, {parts}" for one in who for parts in ("1 part", "2 parts")]
     assert_rates(rows)
     rates = [float(re.search(r"([\d,]+) \(", row).group(1).replace(",", "")) for row in rows]
     shares = [[float(share) / 100 for share in re.findall(r"(\d+)%", row)] for row in rows]
@@ -65,11 +66,12 @@ def test_control_beside_pictures_and_learning_alone(opengl, quick_compilation):
     assert names == [name for metric in ("none", "mico") for name in contenders(metric)]
     assert_rates(rows)
     assert re.search(r"waits -?\d+%, 100% of none$", rows[2])
-    assert re.search(r"waits -?\d+%, \d+% of none$", rows[5])
+    assert re.search(r"waits -?\d+%, 100% of none$", rows[3])
+    assert re.search(r"waits -?\d+%, \d+% of none$", rows[7])
 
 
 def contenders(metric):
-    return "pictures alone", f"{metric}, learning alone", f"{metric}, training"
+    return "pictures alone", f"{metric}, learning alone", f"{metric}, after-learning", f"{metric}, while-learning"
 
 
 def assert_rates(rows):

@@ -1,21 +1,26 @@
 """A fleet on environments outside JAX: each run is what it is alone, and its episodes are those of a plain loop."""
 
+from dataclasses import replace
+
+import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from mico.deep import learner, updates
 from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, HostStep, Tabular, environment
 from mico.deep.envs.host import episode_seed
-from mico.deep.fleet import stack
+from mico.deep.fleet import copy_targets, stack
 from mico.deep.hosted import Hosted
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
-from mico.deep.types import Spec
+from mico.deep.settings import Schedule
+from mico.deep.types import Spec, Step
 from mico.tabular import MDP
 from point_mass import PointMass
-from small_runs import assert_close, by_run, of_run, small_agent, small_run, tally, trained
+from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, tally, trained
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 STEPS, LIMIT = 120, 15
@@ -199,3 +204,81 @@ def test_inside_and_outside_jax_training_is_the_same(agent, one, other):
     assert one_tally.returns.sum() != 0
     assert int(one.memory.steps.end.max()) == 2  # time-outs, beside terminals
     assert (one.memory.steps.end == 1).any()
+
+
+def sequential(run, steps):
+    """One run as a plain loop over the learner's moves; when each of them comes is the loop's."""
+    envs, schedule, every = run.env.make(1), run.schedule, np.ones(1, bool)
+    update, remembered, chosen = map(jax.jit, (updates.update, learner.remembered, action_at))
+    state = learner.start(run, run.env.spec, None, jnp.asarray(envs.reset(every, every)[0]))
+    action = chosen(run, state, 0)
+    for time in range(steps):
+        step = envs.step(np.asarray(action, run.env.spec.action_dtype)[None])
+        ends, frame = (step.terminal[0], step.timeout[0]), step.frame[0].copy()
+        seen = Step(state.episode.stack[-1], action, step.reward[0], frame, *ends)
+        memory = remembered(run, state.memory, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], seen), time)
+        begun = envs.reset(every, every)[0] if any(ends) else frame
+        episode, _ = learner.advance(state.episode, jax.tree.map(jnp.asarray, seen), None, jnp.asarray(begun))
+        state, before = state._replace(memory=memory, episode=episode), state.params
+        if time >= schedule.learning_starts and (time + 1) % schedule.update_period == 0:
+            state, _ = update(run, state, time + 1)
+        acting = state if schedule.acting == "after-learning" else state._replace(params=before)
+        action = chosen(run, acting, time + 1)
+        if schedule.copies_at(time + 1):
+            state = state._replace(target=state.params)
+    return state
+
+
+def action_at(run, state, time):
+    epsilon = run.schedule.exploration(time)
+    return learner.act(run, state.params, state.episode.stack, epsilon, learner.play_keys(run, time))
+
+
+def restless(agent, acting, seed=0, **schedule):
+    """A run whose actions change with nearly every update."""
+    run = small_run(small_agent(agent, learning_rate=0.1), env=Pushed() if agent == "sac" else Corridor(), seed=seed)
+    return eqx.tree_at(lambda run: run.schedule, run, replace(run.schedule, acting=acting, **schedule))
+
+
+@pytest.mark.parametrize("agent", ["dqn", "rainbow", "sac"])
+def test_an_action_is_chosen_after_an_update_or_before_it(agent):
+    """Either way a fleet is the sequential algorithm; and the two are not the same."""
+    found = {}
+    for acting in ("after-learning", "while-learning"):
+        runs = [restless(agent, acting, seed, epsilon=0.0, epsilon_decay=0) for seed in (0, 1)]
+        with jax.enable_x64(True):
+            fleet, tallies = trained(runs, 120, engine=Hosted)
+            for index, run in enumerate(runs):
+                alone = sequential(run, 120)
+                for part in ("params", "target", "optimiser", "memory"):
+                    assert_close(of_run(getattr(fleet, part), index), getattr(alone, part))
+        np.testing.assert_array_equal(tallies.updates, [[0, 0], [10, 10], [10, 10]])
+        assert (tallies.td_loss[1:] != 0).all()
+        found[acting] = fleet.memory.steps.action
+    first = np.argmax((found["after-learning"] != found["while-learning"]).reshape(2, 200, -1).any(axis=(0, 2)))
+    assert first % 4 == 0  # the first action that differs comes right after an update
+    assert first >= 44
+
+
+def test_what_is_learnt_while_playing_does_not_depend_on_chunks():
+    runs = [restless("dqn", "while-learning", seed) for seed in (0, 1)]
+    with jax.enable_x64(True):
+        whole, one = trained(runs, 120, engine=Hosted)
+        engine, happened = Hosted(runs, stack(runs)), []
+        state, _ = engine.play(engine.begin(), 0, 40, False)
+        for time in (40, 80):
+            state = copy_targets(state)
+            for start, length in ((0, 3), (3, 2), (5, 11), (16, 24)):
+                state, part = engine.play(state, time + start, length, True)
+                happened.append(tally(part).updates.tolist())
+        engine.close()
+    assert_close(whole, jax.device_get(copy_targets(state)))
+    assert happened == 2 * [[0, 0], [1, 1], [3, 3], [6, 6]]
+    assert one.updates.sum() == 40
+
+
+def test_inside_jax_there_is_nothing_to_act_meanwhile(unchecked):
+    with pytest.raises(ValueError, match=r"acting 'while-learning' needs an environment outside JAX, but env is mdp/"):
+        small_run(schedule=replace(SCHEDULE, acting="while-learning"), seed=0)
+    with pytest.raises(ValueError, match=r"acting must be one of after-learning, while-learning, but is 'never'"):
+        Schedule(acting="never")

@@ -4,6 +4,7 @@ import json
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -14,24 +15,26 @@ from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
 from mico.deep.parts import Parts, beside, even_sizes, usual_sizes
 from mico.deep.train import Manner, train
-from small_runs import assert_close, small_agent, small_run
+from small_runs import SCHEDULE, assert_close, small_agent, small_run
 from trainings import Crash, crashing, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 ATARI = environment("atari/breakout", max_steps=25)
 
 
-def runs(count=3, env=ATARI):
+def runs(count=3, env=ATARI, **schedule):
     network = Network("mlp", width=8, hidden=8)
     agents = [small_agent(learning_rate=0.01 * (1 + seed)) for seed in range(count)]
-    return [small_run(agent, MICo(0.3), seed=seed, env=env, network=network) for seed, agent in enumerate(agents)]
+    parts = {"env": env, "network": network, "schedule": replace(SCHEDULE, **schedule)}
+    return [small_run(agent, MICo(0.3), seed=seed, **parts) for seed, agent in enumerate(agents)]
 
 
-def test_two_parts_are_one_fleet():
+@pytest.mark.parametrize("acting", ["after-learning", "while-learning"])
+def test_two_parts_are_one_fleet(acting):
     with jax.enable_x64(True):
         found = []
         for sizes in ([3], [2, 1]):
-            parts = Parts(runs(), sizes)
+            parts = Parts(runs(acting=acting), sizes)
             states, happened = parts.begin(), []
             for time, learns in ((0, False), (40, True), (80, True)):
                 states, one = parts.play(states, time, 40, learns)
@@ -103,12 +106,19 @@ def test_sizes_that_do_not_add_up_are_refused(unchecked):
             Parts(runs(), sizes)
 
 
-def test_what_has_two_parts_keeps_them_wherever_it_goes_on(tmp_path, monkeypatch):
+@pytest.mark.parametrize("acting", ["after-learning", "while-learning"])
+def test_what_has_two_parts_keeps_them_wherever_it_goes_on(acting, tmp_path, monkeypatch):
     monkeypatch.setattr("mico.deep.train.usual_sizes", lambda runs: [2, 1])
-    train(runs(), tmp_path / "whole", steps=240)
+    train(runs(acting=acting), tmp_path / "whole", steps=240)
     with pytest.raises(Crash):
-        train(runs(), tmp_path / "parts", steps=240, manner=Manner(checkpoint_seconds=0), report=crashing(160))
+        train(
+            runs(acting=acting),
+            tmp_path / "parts",
+            steps=240,
+            manner=Manner(checkpoint_seconds=0),
+            report=crashing(160),
+        )
     monkeypatch.setattr("mico.deep.train.usual_sizes", lambda runs: [3])
-    train(runs(), tmp_path / "parts", steps=240, resume=True)
+    train(runs(acting=acting), tmp_path / "parts", steps=240, resume=True)
     assert json.loads((tmp_path / "parts/fleet.json").read_bytes())["parts"] == [2, 1]
     assert left(tmp_path / "parts") == left(tmp_path / "whole")

@@ -18,9 +18,12 @@ from mico.deep.agents import VALUE_AGENTS
 from mico.experiments import minatar, minatar_results, minatar_training
 from mico.experiments.minatar_figures import LABELS, figures, tables
 from mico.experiments.minatar_plan import Config, Weights, choice, key_of, paper_weights, study_parts, sweep_parts
+from mico.experiments.minatar_results import PACKAGED, known, lacking
 from mico.pages.report_figures import Drawing, Undrawn
+from mico.results import condensed
 from mico.results.condensed import reached, read
 from mico.sweeps.fleets import finished
+from mico.sweeps.manifest import Limits, planned
 from mico.sweeps.plan import plan
 from mico.sweeps.status import Status, write_status
 from written_runs import ORIGIN
@@ -483,3 +486,20 @@ def test_differences_are_paired_by_seed(frame):
         low, high = stats.ttest_rel(means["mico"], means["none"]).confidence_interval(0.95)
         expected = [(means["mico"] - means["none"]).mean(), low, high, 3]
         assert found.loc[measure, "iqn", "mico (paper)", "minatar/breakout"].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("agent", Config().agents)
+def test_what_is_trained_next_fits_what_is_committed(agent, monkeypatch, tmp_path):
+    """Settings of runs that are still to be trained are those of the runs they will be added to."""
+    monkeypatch.setattr(minatar_results, "PACKAGED", PACKAGED)
+    config, results = Config(), known(tmp_path, Config())
+    for part in [*sweep_parts(config, agent), *study_parts(config, agent, Weights(0.1, 1.0))]:
+        if lacking(part, results).cells:
+            (fleet,) = planned(part.sweep, None, Limits(None, config.max_runs))
+            for label in fleet.labels():
+                condensed.check_alike(results.of[part.phase], label.settings)
+    other = replace(config, precision="float32" if agent == "iqn" else "bfloat16")
+    if agent != "m-iqn":  # which has none yet
+        (fleet,) = planned(study_parts(other, agent, None)[0].sweep, None, Limits(None, config.max_runs))
+        with pytest.raises(ValueError, match=r"network.precision of .* in minatar/.* is"):
+            condensed.check_alike(results.of["study"], fleet.labels()[0].settings)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num, Shaped, UInt8
+from jaxtyping import Array, Float, Int, Num, Shaped, UInt8
 
 from mico.deep.envs import HostOutcome
 from mico.deep.fleet import Happened
@@ -71,6 +71,11 @@ def awaited(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
     end = clock.perf_counter() + _PATIENCE
     while not cast(Any, array).is_ready() and clock.perf_counter() < end:
         clock.sleep(0)  # others may go on
+    return left(array)
+
+
+def left(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
+    """The same without haste."""
     return seen(array.block_until_ready()).copy()
 
 
@@ -91,6 +96,15 @@ def note(ended: Ended, losses: Losses | None, action: Shaped[Array, "..."]) -> F
     return jnp.hstack([jnp.asarray(number, dtype=float) for number in numbers])
 
 
+def noted(losses: Losses) -> Float[Array, "N numbers"]:
+    """Of an update that comes after the note of its step."""
+    return jnp.stack([jnp.asarray(number, dtype=float) for number in losses], axis=-1)
+
+
+def noted_losses(notes: Float[np.ndarray, "N numbers"]) -> Float[np.ndarray, "N losses"]:
+    return notes[:, len(Ended._fields) : _NUMBERS]
+
+
 def noted_actions(notes: Float[np.ndarray, "N numbers"], spec: Spec) -> Shaped[np.ndarray, "N ..."]:
     return spelt(notes[:, _NUMBERS:], spec)
 
@@ -100,14 +114,16 @@ def spelt(numbers: Num[np.ndarray, "N ..."], spec: Spec) -> Shaped[np.ndarray, "
     return numbers.reshape(-1, *spec.action_shape).astype(spec.action_dtype)
 
 
-def happened(notes: Sequence[Float[np.ndarray, "N numbers"]], due: Bool[np.ndarray, " T"] | None) -> Happened:
-    """What the notes of a chunk say; updates were `due` after some of its steps, unless it did not learn."""
-    numbers = np.moveaxis(np.stack(notes), -1, 0)
-    (over, *others), losses = numbers[: len(Ended._fields)], numbers[len(Ended._fields) : _NUMBERS]
+def happened(
+    notes: Sequence[Float[np.ndarray, "N numbers"]], losses: Sequence[Float[np.ndarray, "N losses"]] | None
+) -> Happened:
+    """What the notes of a chunk say, and the losses of its updates, unless it did not learn."""
+    over, *others = np.moveaxis(np.stack(notes), -1, 0)[: len(Ended._fields)]
     ended = Ended(over > 0, *others)
-    if due is None:
+    if losses is None:
         return Happened(ended, None)
-    updated, *values = losses[:, due]
+    shape = len(losses), len(notes[0]), len(Losses._fields)  # there may be none
+    updated, *values = cast(Any, np.array(losses)).reshape(shape).transpose(2, 0, 1)
     return Happened(ended, Losses(updated > 0, *values))
 
 

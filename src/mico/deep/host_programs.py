@@ -48,7 +48,12 @@ class Held(NamedTuple):
 
 @cache
 def program(
-    kind: Literal["play", "learn"], fleet: Apart, state: Held, rows: tuple[int, int], device: Any, precision: Any
+    kind: Literal["play", "learn", "update"],
+    fleet: Apart,
+    state: Held,
+    rows: tuple[int, int],
+    device: Any,
+    precision: Any,
 ) -> Callable[..., Any]:
     """A program for runs like these, which also depends on JAX's `precision` of products where it is compiled.
 
@@ -56,7 +61,8 @@ def program(
     changes is given away and left in the same place: a GPU then has a graph of kernels to repeat as it is.
 
     play: fleet, parameters, memory and episodes (both given away) and rows → memory, episodes and notes;
-    learn: fleet, state (given away) and rows → state and notes.
+    learn: fleet, state (given away) and rows → state and notes: the same with an update in between;
+    update: fleet, state (given away) and the time of its last step → state and losses.
     """
     host = exchange.on_host(device)
     compiled = partial(jax.jit, compiler_options=COMPILER_OPTIONS)
@@ -73,8 +79,16 @@ def program(
         after, notes = _learnt(fleet.whole(runs), before, jax.device_put(rows, device))
         return Held(*map(jax.tree.leaves, after)), jax.device_put(notes, host)
 
+    @partial(compiled, donate_argnums=1, out_shardings=(device, host))
+    def update(runs, held, time):
+        before = State(*(part.whole(leaves) for part, leaves in zip(state, held)))
+        after, losses = updates.update_each(fleet.whole(runs), before, time + 1)
+        return Held(*map(jax.tree.leaves, after)), jax.device_put(exchange.noted(losses), host)
+
     runs, held = fleet.abstract(device), Held(*(part.abstract(device) for part in state))
     sent = jax.ShapeDtypeStruct(rows, np.uint8, sharding=host)
+    if kind == "update":
+        return update.lower(runs, held, jax.ShapeDtypeStruct((), np.int32, sharding=device)).compile()
     if kind == "learn":
         return learn.lower(runs, held, sent).compile()
     return play.lower(runs, held.params, held.memory, held.episode, sent).compile()

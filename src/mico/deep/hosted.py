@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from mico.deep import exchange, host_programs
 from mico.deep.envs import AbstractHostEnv, Episodes
@@ -45,29 +45,32 @@ class Hosted:
         programs, times = self._programs(like, learns), range(time, time + length)
 
         def job(stopped: Callable[[], bool]) -> tuple[State, Happened]:
-            after, notes = self._steps(programs, held, times, stopped)
-            due = np.array([self._due(now) for now in times]) if learns else None
-            return State(*(part.whole(leaves) for part, leaves in zip(like, after))), exchange.happened(notes, due)
+            after, notes, made = self._steps(programs, held, times, stopped)
+            noted = [exchange.noted_losses(note) for now, note in zip(times, notes) if self._due(now)]
+            losses = noted if programs.update is None else list(map(exchange.left, made))
+            happened = exchange.happened(notes, losses if learns else None)
+            return State(*(part.whole(leaves) for part, leaves in zip(like, after))), happened
 
         return job
 
     def _programs(self, like: Held, learns: bool) -> "_Programs":
         precision = jax.config.jax_default_matmul_precision  # pyright: ignore[reportAttributeAccessIssue]
         args = apart(self._fleet), like, self._rows.array.shape, self._device, precision
-        learn = host_programs.program("learn", *args) if learns else None
-        return _Programs(host_programs.program("play", *args), learn)
+        play = host_programs.program("play", *args)
+        if not learns:
+            return _Programs(play)
+        if self._fleet.schedule.acting == "while-learning":
+            return _Programs(play, update=host_programs.program("update", *args))
+        return _Programs(play, learn=host_programs.program("learn", *args))
 
     def _steps(
         self, programs: "_Programs", held: Held, times: range, stopped: Callable[[], bool]
-    ) -> tuple[Held, list[Float[np.ndarray, "N numbers"]]]:
-        """The state after steps at these times, and the notes of each."""
-        fleet, rows, each = jax.tree.leaves(self._fleet), self._rows.array, []
+    ) -> tuple[Held, list[Float[np.ndarray, "N numbers"]], list[Float[Array, "N losses"]]]:
+        """The state after steps at these times, the notes of each, and the losses of updates that notes do not have."""
+        fleet, rows, each, made = jax.tree.leaves(self._fleet), self._rows.array, [], []
+        self._send(stopped)
         for now in times:
-            if stopped():
-                raise InterruptedError("another part of the fleet has stopped")
-            actions = cast(np.ndarray, self._actions)
-            self._episodes.send(actions)
-            self._rows.write(actions, self._episodes.receive(), now)
+            self._rows.write(cast(np.ndarray, self._actions), self._episodes.receive(), now)
             if programs.learn is not None and self._due(now):
                 held, notes = programs.learn(fleet, held, rows)
             else:
@@ -75,7 +78,18 @@ class Hosted:
                 held = held._replace(memory=memory, episode=episode)
             each.append(exchange.awaited(notes))
             self._actions = exchange.noted_actions(each[-1], self._spec)
-        return held, each
+            if now < times[-1]:
+                self._send(stopped)
+            if programs.update is not None and self._due(now):  # while the environments play
+                held, losses = programs.update(fleet, held, np.int32(now))
+                made.append(losses)
+        return held, each, made
+
+    def _send(self, stopped: Callable[[], bool]) -> None:
+        """Have the environments take the actions that were chosen."""
+        if stopped():
+            raise InterruptedError("another part of the fleet has stopped")
+        self._episodes.send(cast(np.ndarray, self._actions))
 
     def _due(self, time: int) -> bool:
         """Whether an update follows the step at `time`."""
@@ -94,7 +108,8 @@ class Hosted:
 
 
 class _Programs(NamedTuple):
-    """As `host_programs` describes them; there is nothing to learn where `learn` is None."""
+    """As `host_programs` describes them: to act after learning there is `learn`, to act meanwhile `update`."""
 
     play: Callable[..., Any]
-    learn: Callable[..., Any] | None
+    learn: Callable[..., Any] | None = None
+    update: Callable[..., Any] | None = None

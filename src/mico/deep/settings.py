@@ -3,7 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from mico.deep.agents import AGENTS, SAC, AbstractAgent
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
-from mico.deep.fields import check_least, check_range, fixed, flat, number
+from mico.deep.fields import check_choices, check_least, check_range, fixed, flat, number
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks import Network
 from mico.deep.replay import Replay, Window
@@ -28,8 +28,12 @@ class Schedule(eqx.Module):
     epsilon: float = number(0.01, "share of random actions in the end")
     epsilon_decay: int = fixed(250_000, "steps, once learning starts, in which that share falls from 1")
     log_period: int = fixed(10_000, "steps between rows of the log")
+    acting: Literal["after-learning", "while-learning"] = fixed(
+        "after-learning", "whether the action that follows an update is chosen by it, or before, and taken meanwhile"
+    )
 
     def __check_init__(self) -> None:
+        check_choices(self)
         check_least(self, learning_starts=1, update_period=1, epsilon_decay=0, log_period=1)
         if self.target_period is not None:
             check_least(self, target_period=1)
@@ -86,6 +90,8 @@ class Run(eqx.Module):
         if (self.schedule.target_period is None) != (self.agent.targets == "followed"):
             wanted = "none: its target follows with every update" if self.agent.targets == "followed" else "a number"
             raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
+        if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
+            raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
         if self.metric is None and isinstance(self.agent, SAC) and self.agent.critics_read == "actor":
             raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
         ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
