@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 
 from mico.deep import td
@@ -34,4 +35,5 @@ class QRDQN(AbstractValueAgent):
         fractions = (jnp.arange(self.num_quantiles) + 0.5) / self.num_quantiles
         z_next = target(phi.target_next)
         goal = td.quantile_target(transition.reward, transition.discount, z_next, z_next.mean(axis=-1))
-        return td.quantile_huber(td.taken(head(phi.online), transition.action), fractions, goal, self.kappa)
+        loss = jax.checkpoint(td.quantile_huber)  # its N×N errors are made again: to keep them takes a GPU longer
+        return loss(td.taken(head(phi.online), transition.action), fractions, goal, self.kappa)
