@@ -308,6 +308,15 @@ def test_what_was_not_measured_is_not_drawn(frame):
     assert "No heat maps over α and β: there are no runs of the sweep." in why
 
 
+def test_runs_that_ended_no_episode_have_no_curves(frame):
+    study = frame[frame["phase"] == "study"].assign(score=np.nan)
+    found = list(figures(study))
+    why = [one.why for one in found if isinstance(one, Undrawn)]
+    assert "No curves: no run has ended an episode." in why
+    assert "No figure of scores: no run of the study is whole and has ended an episode." in why
+    assert {one.name for one in found if isinstance(one, Drawing)} == {"representations-dqn", "representations-iqn"}
+
+
 class Trainer:
     """Stands in for training: fleets finish at once, after so many steps, and it is known which they were."""
 

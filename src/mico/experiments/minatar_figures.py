@@ -120,7 +120,7 @@ def figures(frame: pd.DataFrame) -> Iterator[Drawing | Undrawn]:
     """All of a report on the study, the sweep as heat maps, and the representations of each agent."""
     looked_at = scored(frame)
     if looked_at is None:
-        yield Undrawn("No figure of scores: there are no runs of the study.")
+        yield Undrawn("No figure of scores: no run of the study is whole and has ended an episode.")
     else:
         yield from map(Undrawn, looked_at.unshared)
         yield from (one for one in drawings(looked_at) if not _is_replaced(one))
@@ -180,10 +180,12 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
     return Drawing("alpha-beta", caption, figure, scores)
 
 
-def curves(frame: pd.DataFrame, looks: Looks) -> Drawing:
+def curves(frame: pd.DataFrame, looks: Looks) -> Drawing | Undrawn:
     """Returns while learning, a row for each agent and a column for each game."""
-    rows = _named(frame).rename(columns={"score": "value"})
-    bands = mean_intervals(rows.dropna(subset="value"), ["agent", "env", "metric", "step"], _LEVEL)
+    rows = _named(frame).rename(columns={"score": "value"}).dropna(subset="value")
+    if rows.empty:
+        return Undrawn("No curves: no run has ended an episode.")
+    bands = mean_intervals(rows, ["agent", "env", "metric", "step"], _LEVEL)
     labels = {agent: f"{agent}: return" for agent in bands["agent"].unique()}
     caption = "Returns while learning: means over seeds with 95% intervals (Student)."
     return Drawing("curves", caption, _panels(bands, "agent", labels, looks), bands)
