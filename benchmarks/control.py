@@ -127,24 +127,23 @@ def measured(count: int, options: argparse.Namespace) -> None:
     still = Still(env.spec, env.splits_from)
     pictures, plain = Pictures(env, count), {}
     for metric in options.metrics:
-        here = {
-            "pictures alone": pictures,
-            f"{metric}, learning alone": Training(still, count, metric, ACTING[0], options),
-        }
-        here |= {f"{metric}, {acting}": Training(env, count, metric, acting, options) for acting in options.acting}
+        here: dict[str, Any] = {"pictures alone": pictures}
+        for acting in options.acting:
+            here[f"{metric}, learning alone, {acting}"] = Training(still, count, metric, acting, options)
+            here[f"{metric}, {acting}"] = Training(env, count, metric, acting, options)
         found = {name: [] for name in here}
         for _ in range(options.repeats):
             for name, one in here.items():
                 found[name].append(one.rate(options.length))
         rates = {name: median(values) for name, values in found.items()}
-        learning, said = rates[f"{metric}, learning alone"], {}
+        said = {}
         for acting in options.acting:
-            training = rates[f"{metric}, {acting}"]
+            learning, training = rates[f"{metric}, learning alone, {acting}"], rates[f"{metric}, {acting}"]
             share = training / plain.setdefault(acting, training)
             said[f"{metric}, {acting}"] = f"waits {1 - training / learning:.0%}, {share:.0%} of {options.metrics[0]}"
         for name, values in found.items():
             spread = f"{rates[name]:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
-            print(f"{count:>4} {name:<26} {spread:>24}  {said.get(name, '')}", flush=True)
+            print(f"{count:>4} {name:<42} {spread:>24}  {said.get(name, '')}", flush=True)
         for name in list(here)[1:]:
             here[name].close()
     pictures.close()
@@ -165,7 +164,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     print("device:", jax.devices()[0].device_kind, "·", options.task, options.precision, flush=True)
-    print(f"{'runs':>4} {'':<26} {'steps a second':>24}", flush=True)
+    print(f"{'runs':>4} {'':<42} {'steps a second':>24}", flush=True)
     for count in options.runs:
         measured(count, options)
 

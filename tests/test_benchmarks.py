@@ -66,12 +66,14 @@ def test_control_beside_pictures_and_learning_alone(opengl, quick_compilation):
     assert names == [name for metric in ("none", "mico") for name in contenders(metric)]
     assert_rates(rows)
     assert re.search(r"waits -?\d+%, 100% of none$", rows[2])
-    assert re.search(r"waits -?\d+%, 100% of none$", rows[3])
+    assert re.search(r"waits -?\d+%, 100% of none$", rows[4])
     assert re.search(r"waits -?\d+%, \d+% of none$", rows[7])
+    assert re.search(r"waits -?\d+%, \d+% of none$", rows[9])
 
 
 def contenders(metric):
-    return "pictures alone", f"{metric}, learning alone", f"{metric}, after-learning", f"{metric}, while-learning"
+    acting = ("after-learning", "while-learning")
+    return "pictures alone", *(f"{metric}, {kind}{one}" for one in acting for kind in ("learning alone, ", ""))
 
 
 def assert_rates(rows):

@@ -1,6 +1,7 @@
 """SAC on tasks of the control suite, small: training, crashes, deaths of processes, watching; and that it learns."""
 
 import os
+import re
 import signal
 import warnings
 from dataclasses import replace
@@ -67,9 +68,10 @@ def test_crashes_and_dead_processes_leave_no_trace(tmp_path, whole, monkeypatch)
             killed.append(self.pids[0])
 
     monkeypatch.setattr(Workers, "send", deadly)
-    with pytest.warns(RuntimeWarning, match=r"environment 0 \(cartpole-balance, process \d+\) was killed by signal 9"):
+    with pytest.warns(RuntimeWarning, match=r"\(cartpole-balance, process \d+\) was killed by signal 9") as told:
         train(fleet(), tmp_path, steps=STEPS, resume=True)
     assert len(killed) == 2
+    assert all(re.search(r"the environment of seed [01] ", str(one.message)) for one in told)
     assert left(tmp_path) == whole[1]
 
 

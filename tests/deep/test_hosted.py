@@ -1,5 +1,6 @@
 """A fleet on environments outside JAX: each run is what it is alone, and its episodes are those of a plain loop."""
 
+import json
 from dataclasses import replace
 
 import equinox as eqx
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import learner, updates
+from mico.deep import host_programs, learner, updates
 from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, HostStep, Tabular, environment
 from mico.deep.envs.host import episode_seed
 from mico.deep.fleet import copy_targets, stack
@@ -207,8 +208,8 @@ def test_inside_and_outside_jax_training_is_the_same(agent, one, other):
 
 
 def sequential(run, steps):
-    """One run as a plain loop over the learner's moves; when each of them comes is the loop's."""
-    envs, schedule, every = run.env.make(1), run.schedule, np.ones(1, bool)
+    """One run as a plain loop over the learner's moves, and its losses; when each move comes is the loop's."""
+    envs, schedule, every, losses = run.env.make(1), run.schedule, np.ones(1, bool), []
     update, remembered, chosen = map(jax.jit, (updates.update, learner.remembered, action_at))
     state = learner.start(run, run.env.spec, None, jnp.asarray(envs.reset(every, every)[0]))
     action = chosen(run, state, 0)
@@ -221,12 +222,13 @@ def sequential(run, steps):
         episode, _ = learner.advance(state.episode, jax.tree.map(jnp.asarray, seen), None, jnp.asarray(begun))
         state, before = state._replace(memory=memory, episode=episode), state.params
         if time >= schedule.learning_starts and (time + 1) % schedule.update_period == 0:
-            state, _ = update(run, state, time + 1)
+            state, found = update(run, state, time + 1)
+            losses.append(found)
         acting = state if schedule.acting == "after-learning" else state._replace(params=before)
         action = chosen(run, acting, time + 1)
         if schedule.copies_at(time + 1):
             state = state._replace(target=state.params)
-    return state
+    return state, jax.tree.map(lambda *each: np.array(each), *losses)
 
 
 def action_at(run, state, time):
@@ -236,7 +238,8 @@ def action_at(run, state, time):
 
 def restless(agent, acting, seed=0, **schedule):
     """A run whose actions change with nearly every update."""
-    run = small_run(small_agent(agent, learning_rate=0.1), env=Pushed() if agent == "sac" else Corridor(), seed=seed)
+    env = Pushed() if agent == "sac" else Corridor()
+    run = small_run(small_agent(agent, learning_rate=0.1), MICo(0.3), env=env, seed=seed)
     return eqx.tree_at(lambda run: run.schedule, run, replace(run.schedule, acting=acting, **schedule))
 
 
@@ -249,15 +252,61 @@ def test_an_action_is_chosen_after_an_update_or_before_it(agent):
         with jax.enable_x64(True):
             fleet, tallies = trained(runs, 120, engine=Hosted)
             for index, run in enumerate(runs):
-                alone = sequential(run, 120)
+                alone, losses = sequential(run, 120)
                 for part in ("params", "target", "optimiser", "memory"):
                     assert_close(of_run(getattr(fleet, part), index), getattr(alone, part))
-        np.testing.assert_array_equal(tallies.updates, [[0, 0], [10, 10], [10, 10]])
-        assert (tallies.td_loss[1:] != 0).all()
+                sums = [np.reshape(each, (2, 10)).sum(axis=1) for each in losses]
+                told = [getattr(tallies, name)[1:, index] for name in ("updates", "loss", "td_loss", "metric_loss")]
+                np.testing.assert_allclose(told, sums, rtol=1e-9)
         found[acting] = fleet.memory.steps.action
     first = np.argmax((found["after-learning"] != found["while-learning"]).reshape(2, 200, -1).any(axis=(0, 2)))
     assert first % 4 == 0  # the first action that differs comes right after an update
     assert first >= 44
+
+
+def test_an_action_that_was_chosen_before_an_update_is_kept_with_the_episodes():
+    run = restless("sac", "while-learning")
+    engines = [Hosted([run], stack([run])) for _ in range(2)]
+    state, _ = engines[0].play(engines[0].begin(), 0, 40, False)
+    state, _ = engines[0].play(state, 40, 40, True)
+    kept, snapshot = jax.tree.map(jnp.copy, state), json.loads(json.dumps(engines[0].snapshot()))
+    anew = action_at(run, of_run(kept, 0), jnp.int32(80))
+    assert np.abs(np.array(snapshot["next"][0]) - anew).max() > 1e-3  # what the parameters of now would choose
+    engines[1].restore(snapshot, lambda: False)
+    (one, _), (other, _) = engines[0].play(state, 80, 40, True), engines[1].play(kept, 80, 40, True)
+    assert_close(jax.device_get(one), jax.device_get(other))
+    for engine in engines:
+        engine.close()
+
+
+@pytest.mark.parametrize(
+    ("acting", "due"),
+    [
+        ("after-learning", ["receive", "learn", "send", "receive", "play"]),
+        ("while-learning", ["receive", "play", "send", "update", "receive", "play"]),
+    ],
+)
+def test_environments_play_while_the_device_learns(acting, due, monkeypatch):
+    """The order of what the host does around an update, which waits for nothing."""
+    happened, program = [], host_programs.program
+
+    def told(kind, *args):
+        made = program(kind, *args)
+        return lambda *given: happened.append(kind) or made(*given)
+
+    monkeypatch.setattr(host_programs, "program", told)
+    for name in ("send", "receive"):
+        plain = getattr(Corridors, name)
+        monkeypatch.setattr(
+            Corridors, name, lambda self, *given, n=name, plain=plain: happened.append(n) or plain(self, *given)
+        )
+    run = restless("dqn", acting)
+    engine = Hosted([run], stack([run]))
+    state, _ = engine.play(engine.begin(), 0, 40, False)
+    happened.clear()
+    engine.play(state, 42, 4, True)
+    assert happened == ["send", "receive", "play", "send", *due, "send", "receive", "play"]
+    engine.close()
 
 
 def test_what_is_learnt_while_playing_does_not_depend_on_chunks():

@@ -169,6 +169,19 @@ def other(run, part, **fields):
     return replace(run, **{part: replace(getattr(run, part), **fields)})
 
 
+def test_a_folder_from_before_a_field_of_the_schedule_goes_on_as_by_default(tmp_path):
+    runs = fleet("dqn")
+    train(runs, tmp_path, steps=80)
+    file = tmp_path / "fleet.json"
+    found = json.loads(file.read_bytes())
+    for one in found["settings"]:
+        assert one["schedule"].pop("acting") == "after-learning"
+    file.write_text(json.dumps(found))
+    train(runs, tmp_path, steps=120, resume=True)
+    assert json.loads(file.read_bytes())["settings"][0]["schedule"]["acting"] == "after-learning"
+    assert json.loads((tmp_path / "dqn-mico-seed0/log.jsonl").read_text().splitlines()[-1])["step"] == 120
+
+
 def test_other_settings_are_refused_by_name(tmp_path):
     runs = fleet("dqn")
     train(runs, tmp_path, steps=80)

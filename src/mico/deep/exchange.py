@@ -39,7 +39,8 @@ def on_host(device: Any) -> Any:
 class Rows:
     """A step of each run as bytes, one array however many things it is made of; programs read it where it lies.
 
-    Two frames; action, reward, terminal and time-out as numbers; and the time. It may be written while no program runs.
+    Two frames; action, reward, terminal and time-out as numbers; and the time. It may be written while no program that
+    reads it runs.
     """
 
     def __init__(self, count: int, spec: Spec, device: Any):
@@ -75,7 +76,7 @@ def awaited(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
 
 
 def left(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
-    """The same without haste."""
+    """What a program leaves on the host, once it is done, in memory of our own."""
     return seen(array.block_until_ready()).copy()
 
 
@@ -97,7 +98,7 @@ def note(ended: Ended, losses: Losses | None, action: Shaped[Array, "..."]) -> F
 
 
 def noted(losses: Losses) -> Float[Array, "N numbers"]:
-    """Of an update that comes after the note of its step."""
+    """The losses of an update that comes after the note of its step."""
     return jnp.stack([jnp.asarray(number, dtype=float) for number in losses], axis=-1)
 
 

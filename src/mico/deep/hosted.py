@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Float, Shaped
 
 from mico.deep import exchange, host_programs
 from mico.deep.envs import AbstractHostEnv, Episodes
@@ -46,9 +46,10 @@ class Hosted:
 
         def job(stopped: Callable[[], bool]) -> tuple[State, Happened]:
             after, notes, made = self._steps(programs, held, times, stopped)
-            noted = [exchange.noted_losses(note) for now, note in zip(times, notes) if self._due(now)]
-            losses = noted if programs.update is None else list(map(exchange.left, made))
-            happened = exchange.happened(notes, losses if learns else None)
+            losses = made if learns else None
+            if programs.learn is not None:
+                losses = [exchange.noted_losses(note) for now, note in zip(times, notes) if self._due(now)]
+            happened = exchange.happened(notes, losses)
             return State(*(part.whole(leaves) for part, leaves in zip(like, after))), happened
 
         return job
@@ -65,9 +66,9 @@ class Hosted:
 
     def _steps(
         self, programs: "_Programs", held: Held, times: range, stopped: Callable[[], bool]
-    ) -> tuple[Held, list[Float[np.ndarray, "N numbers"]], list[Float[Array, "N losses"]]]:
+    ) -> tuple[Held, list[Float[np.ndarray, "N numbers"]], list[Float[np.ndarray, "N losses"]]]:
         """The state after steps at these times, the notes of each, and the losses of updates that notes do not have."""
-        fleet, rows, each, made = jax.tree.leaves(self._fleet), self._rows.array, [], []
+        fleet, rows, each, made, losses = jax.tree.leaves(self._fleet), self._rows.array, [], [], None
         self._send(stopped)
         for now in times:
             self._rows.write(cast(np.ndarray, self._actions), self._episodes.receive(), now)
@@ -80,10 +81,12 @@ class Hosted:
             self._actions = exchange.noted_actions(each[-1], self._spec)
             if now < times[-1]:
                 self._send(stopped)
+            if losses is not None:  # of an update that is done, for the last note came after it
+                made.append(exchange.left(losses))
+                losses = None
             if programs.update is not None and self._due(now):  # while the environments play
                 held, losses = programs.update(fleet, held, np.int32(now))
-                made.append(losses)
-        return held, each, made
+        return held, each, made if losses is None else [*made, exchange.left(losses)]
 
     def _send(self, stopped: Callable[[], bool]) -> None:
         """Have the environments take the actions that were chosen."""

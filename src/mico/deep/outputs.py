@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 
 from mico.deep.fields import flat
-from mico.deep.settings import Label, Run, describe, varied
+from mico.deep.settings import Label, Run, completed, describe, varied
 from mico.results.folders import write_json
 from mico.results.log import Log, TensorBoard
 
@@ -169,7 +169,7 @@ def _describes_fleet(found: Any) -> bool:
 
 def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
     """Refuse settings other than those the folder was made with; more steps are welcome."""
-    before = {name: flat(one) for name, one in zip(found["runs"], found["settings"], strict=True)}
+    before = {name: flat(completed(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
     if len(before) != len(names):
         raise ValueError(f"{len(names)} runs are asked for, but there are {len(before)} here: {', '.join(before)}")
     for (name, old), new in zip(before.items(), map(flat, described), strict=True):

@@ -138,6 +138,11 @@ def revive(described: dict[str, Any]) -> Run:
     )
 
 
+def completed(described: dict[str, Any]) -> dict[str, Any]:
+    """What was described before its schedule had all of its fields: those it lacks were as they are by default."""
+    return described | {"schedule": _fields(Schedule()) | described.get("schedule", {})}
+
+
 def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """For each run the fields, seeds aside, in which the runs are not all alike."""
     described = [flat(describe(run)) for run in runs]

@@ -4,8 +4,10 @@ dm_control chooses how to draw, once and for all, when it is imported; that choi
 """
 
 import importlib.util
+import subprocess
 import sys
 import threading
+import weakref
 from contextlib import suppress
 from functools import cache
 from multiprocessing.connection import Connection
@@ -21,6 +23,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._process, self._connection = connect(__name__, opengl=NO_OPENGL)
+        weakref.finalize(self, _leave, self._process, self._connection)
         self._sizes, self._lock = dict[str, Sizes](), threading.Lock()
         self.tasks: dict[str, tuple[str, str]] = {f"{domain}-{task}": (domain, task) for domain, task in self._heard()}
 
@@ -38,6 +41,12 @@ class Catalogue:
         except (EOFError, ConnectionError):
             catalogue.cache_clear()  # who asks next asks another
             raise ChildProcessError(f"dm_control cannot be used: what asks it {end(self._process)}") from None
+
+
+def _leave(process: subprocess.Popen, connection: Connection) -> None:
+    """A process whose pipe is closed ends by itself; one that nobody waits for would stay as a zombie."""
+    connection.close()
+    end(process)
 
 
 @cache

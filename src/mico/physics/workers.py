@@ -37,6 +37,7 @@ class Workers:
         self._file = os.memfd_create("mico-physics")  # it has no name, and so goes with those who have it open
         os.ftruncate(self._file, num_envs * kind.itemsize)
         self._seen = np.frombuffer(mmap.mmap(self._file, 0), kind)
+        self.seeds: list[int] | None = None  # of the runs that they belong to, to name them by
         self._past: list[Play] = [Play(0, []) for _ in range(num_envs)]
         self._processes: list[subprocess.Popen] = []
         self._connections: list[Connection] = []
@@ -114,7 +115,7 @@ class Workers:
             if not self._close.alive:
                 raise InterruptedError(f"{self._settings.name} was closed while environment {index} took a step")
             how, count = end(self._processes[index]), len(self._past[index].actions)
-            steps = "1 step" if count == 1 else f"{count} steps"
+            steps = "step" if count == 1 else f"{count} steps"
             told = f"{self._name(index)} {how}: it begins again and plays the {steps} of its episode"
             warnings.warn(told, RuntimeWarning, stacklevel=2)
             self._connections[index].close()
@@ -122,7 +123,8 @@ class Workers:
         self._order(index, self._past[index])
 
     def _name(self, index: int) -> str:
-        return f"environment {index} ({self._settings.name}, process {self._processes[index].pid})"
+        which = f"environment {index}" if self.seeds is None else f"the environment of seed {self.seeds[index]}"
+        return f"{which} ({self._settings.name}, process {self._processes[index].pid})"
 
 
 def _end_all(processes: list[subprocess.Popen], connections: list[Connection], file: int) -> None:

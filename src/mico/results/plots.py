@@ -119,8 +119,10 @@ def drawn(figure: Figure) -> dict[str, bytes]:
     png, pdf, layout = io.BytesIO(), io.BytesIO(), figure.get_layout_engine()
     figure.savefig(png, format="png", dpi=150, bbox_inches="tight")
     figure.set_layout_engine("none")  # all has its place now, and finding it is a third of the work
-    figure.savefig(pdf, format="pdf", bbox_inches="tight", metadata={"CreationDate": None})
-    figure.set_layout_engine(layout)
+    try:
+        figure.savefig(pdf, format="pdf", bbox_inches="tight", metadata={"CreationDate": None})
+    finally:
+        figure.set_layout_engine(layout)
     return {".png": png.getvalue(), ".pdf": pdf.getvalue()}
 
 

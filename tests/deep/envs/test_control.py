@@ -1,6 +1,9 @@
 """The control suite by name, with its fields, in episodes that can be played again."""
 
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +119,13 @@ def test_if_what_tells_sizes_is_killed_the_next_question_goes_to_another():
     with pytest.raises(ChildProcessError, match="dm_control cannot be used: what asks it was killed by signal 9"):
         dead.sizes("acrobot-swingup")
     assert catalogue().sizes("acrobot-swingup").action == 1
+
+
+def test_what_tells_sizes_is_gone_when_its_program_is():
+    """Waited for, so that no zombie is left to whoever adopts it."""
+    program = "from mico.physics.catalogue import catalogue; print(catalogue()._process.pid)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not Path(f"/proc/{int(told.stdout)}").exists()
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -37,7 +37,7 @@ class Atari(AbstractHostEnv):
         check_least(self, frame_skip=1, max_steps=1)
         if self.frame_skip * (self.max_steps + 1) >= 2**31:  # frames, which the emulator counts in 32 bits
             limits = f"{self.frame_skip} and {self.max_steps}"
-            raise ValueError(f"frame_skip times max_steps must be below 2³¹, but they are {limits}")
+            raise ValueError(f"frame_skip × (max_steps + 1) must be below 2³¹, but they are {limits}")
         games = _games()
         if self.game not in games:
             raise ValueError(f"game {self.game!r} is not in the ALE: did you mean {near(self.game, games)}?")

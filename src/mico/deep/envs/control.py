@@ -76,6 +76,9 @@ class ControlEnvs(AbstractHostEnvs):
     def __init__(self, workers: Workers, spec: Spec, num_envs: int):
         self.workers, self.spec, self.num_envs = workers, spec, num_envs
 
+    def belong_to(self, seeds: Int[np.ndarray, " N"]) -> None:
+        self.workers.seeds = seeds.tolist()
+
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
         return self.workers.reset(which, seeds)
 

@@ -41,6 +41,10 @@ class AbstractHostEnvs(abc.ABC):
     num_envs: int
     stretch: int = 1
 
+    def belong_to(self, seeds: Int[np.ndarray, " N"]) -> None:
+        """Told of which runs they are, to name them in messages; those that send none need not know."""
+        return
+
     @abc.abstractmethod
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
         """New episodes in the environments that `which` marks, seeded or, by -1, not; other rows mean nothing."""
@@ -103,6 +107,7 @@ class Episodes:
     def __init__(self, envs: AbstractHostEnvs, seeds: Int[np.ndarray, " N"]):
         if seeds.shape != (envs.num_envs,) or seeds.min() < 0:
             raise ValueError(f"seeds must be {envs.num_envs} numbers of at least 0, but are {seeds.tolist()}")
+        envs.belong_to(seeds)
         self._envs, self._seeds = envs, seeds
         self._numbers = np.zeros(envs.num_envs, dtype=int)
         self._seeded = self._numbers.copy()  # the episode that had the last seed
