@@ -122,7 +122,7 @@ def plot(frame: pd.DataFrame) -> Figure:
         ax.set_ylim(0, 1000)
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(frameon=False, loc="upper left")
+        ax.legend(loc="upper left", framealpha=0.8, edgecolor="none")
     for ax in axes:
         ax.set_axis_off()
     return figure
