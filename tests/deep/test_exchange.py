@@ -52,12 +52,15 @@ def test_notes_say_what_happened_and_what_to_do_next():
     losses = Losses(jnp.array(True), jnp.float32(3.0), jnp.float32(1.0), jnp.float32(2.0))
     action = jnp.array([0.5, -1.0])
     notes = [np.asarray(exchange.note(end, loss, action))[None] for end, loss in zip(ended, (None, losses))]
-    found = exchange.happened(notes, np.array([False, True]))
+    found = exchange.happened(notes, [exchange.noted_losses(notes[1])])
     np.testing.assert_array_equal(found.ended.ended, [[True], [False]])
     np.testing.assert_array_equal(found.ended.returned, [[2.5], [1.0]])
     np.testing.assert_array_equal(found.ended.length, [[9], [9]])
     np.testing.assert_array_equal(np.array(found.losses), [[[True]], [[3.0]], [[1.0]], [[2.0]]])
     assert exchange.happened(notes, None).losses is None
+    assert exchange.happened(notes, []).losses.td_loss.shape == (0, 1)
+    later = exchange.noted(jax.tree.map(lambda number: number[None], losses))
+    np.testing.assert_array_equal(later, exchange.noted_losses(notes[1]))
     np.testing.assert_array_equal(exchange.noted_actions(notes[0], spec), [[0.5, -1.0]])
 
 

@@ -72,6 +72,7 @@ def test_atari(name):
         "target_period": 8_000,
         "epsilon": 0.01,
         "epsilon_decay": 250_000,
+        "acting": "after-learning",  # as Dopamine
     }
 
 
@@ -91,6 +92,7 @@ def test_minatar(name):
         "target_period": 1_000,
         "epsilon": 0.01,
         "epsilon_decay": 250_000,
+        "acting": "after-learning",  # as Dopamine
     }
 
 
@@ -109,6 +111,7 @@ SAC = {
     "critics_read": "representation",
 }
 EACH_STEP = {"update_period": 1, "target_period": None, "epsilon": 0.0, "epsilon_decay": 0, "log_period": 1_000}
+EACH_STEP |= {"acting": "after-learning"}
 
 
 def test_control():
