@@ -287,7 +287,7 @@ def test_an_action_that_was_chosen_before_an_update_is_kept_with_the_episodes():
     ],
 )
 def test_environments_play_while_the_device_learns(acting, due, monkeypatch):
-    """The order of what the host does around an update, which waits for nothing."""
+    """The order of what the host does around an update."""
     happened, program = [], host_programs.program
 
     def told(kind, *args):
