@@ -1,5 +1,10 @@
 """What host and device tell each other comes out as it went in."""
 
+import sys
+import threading
+import time as clock
+from unittest.mock import Mock
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -69,3 +74,37 @@ def test_what_is_awaited_stays_when_the_device_writes_again():
     made = jax.jit(lambda x: jax.device_put(x + 1, host), out_shardings=host)
     kept = [exchange.awaited(made(jnp.full((2, 2), float(value)))) for value in range(20)]
     np.testing.assert_array_equal([rows[0, 0] for rows in kept], np.arange(20) + 1.0)
+
+
+def test_it_is_asked_till_it_is_so_or_patience_ends(monkeypatch):
+    monkeypatch.setattr(exchange, "_PATIENCE", 60.0)
+    fourth = Mock(side_effect=[False, False, False, True])
+    exchange.ask(fourth)
+    assert fourth.call_count == 4
+    monkeypatch.setattr(exchange, "_PATIENCE", 1e-3)
+    never = Mock(return_value=False)
+    exchange.ask(never)
+    assert never.call_count > 1
+
+
+def test_others_go_on_while_one_asks(monkeypatch):
+    """Python itself would make it give way after a minute only."""
+    monkeypatch.setattr(exchange, "_PATIENCE", 0.5)
+    turns, over, interval = [], threading.Event(), sys.getswitchinterval()
+
+    def other():
+        while not over.is_set():
+            clock.sleep(0.001)
+            turns.append(None)
+
+    thread = threading.Thread(target=other)
+    sys.setswitchinterval(60.0)
+    try:
+        thread.start()
+        exchange.ask(lambda: False)
+        taken = len(turns)
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+    thread.join()
+    assert taken > 5

@@ -5,8 +5,9 @@ A copy would wait for threads to wake up, which takes longer than to act.
 
 import ctypes
 import math
+import select
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
 import jax
@@ -20,7 +21,7 @@ from mico.deep.learner import Ended, Losses
 from mico.deep.types import Spec, Step
 
 _NUMBERS = len(Ended._fields) + len(Losses._fields)  # of a note, before those of the action
-_PATIENCE = 300e-6  # seconds: most steps are done by then, updates are not
+_PATIENCE = 1e-3  # seconds: steps are done by then, where no update is before them
 
 
 class Taken(NamedTuple):
@@ -69,10 +70,18 @@ def seen(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
 
 def awaited(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
     """What a program leaves on the host; to be woken up when it does takes longer than to ask again and again."""
-    end = clock.perf_counter() + _PATIENCE
-    while not cast(Any, array).is_ready() and clock.perf_counter() < end:
-        clock.sleep(0)  # others may go on
+    ask(cast(Any, array).is_ready)
     return left(array)
+
+
+def ask(ready: Callable[[], bool]) -> None:
+    """Asks for a while, till it is so, and lets other threads go on meanwhile.
+
+    Without a sleep: even one of no time at all takes as long as many kernels.
+    """
+    end = clock.perf_counter() + _PATIENCE
+    while not ready() and clock.perf_counter() < end:
+        select.select((), (), (), 0)
 
 
 def left(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
