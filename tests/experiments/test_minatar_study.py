@@ -256,6 +256,10 @@ def test_the_sweep_alone_is_a_table_and_heat_maps(frame):
     assert [label.get_text() for label in ax.get_xticklabels()] == ["0.1", "1"]
     assert [label.get_text() for label in ax.get_yticklabels()] == ["0.1", "0.5"]
     assert ax.images[0].get_array()[1, 1] == pytest.approx(last["score"].mean())
+    (framed,) = ax.patches
+    assert framed.get_center() == pytest.approx((1, 1)), "0.5 and 1 are best"
+    (ax,) = minatar.plot(sweep[sweep["metric"] != "none"]).axes
+    assert not ax.patches, "without a baseline nothing is best"
 
 
 def test_figures_and_their_data(frame):

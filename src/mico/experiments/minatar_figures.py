@@ -6,8 +6,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
-from mico.experiments.minatar_plan import LAST, Weights, paper_weights
+from mico.experiments.minatar_plan import LAST, Weights, best_weights, paper_weights
 from mico.pages.report_baselines import scale_of
 from mico.pages.report_figures import Drawing, Undrawn, drawings
 from mico.pages.report_scores import score_tables
@@ -135,13 +136,18 @@ def figures(frame: pd.DataFrame) -> Iterator[Drawing | Undrawn]:
 
 def sweep_scores(frame: pd.DataFrame) -> pd.DataFrame:
     """Mean final returns of the sweep: agent, env, metric, weights, value, low, high and count of seeds."""
-    rows = frame[(frame["phase"] == "alpha-beta") & frame["score"].notna()]
+    rows = _swept(frame)
     if rows.empty:
         return rows[["agent", "env", "metric", "metric.alpha", "metric.beta"]].assign(value=rows["score"])
     runs = with_arms(read_scores(rows))
     about = runs.drop_duplicates("arm")[["arm", "agent", "metric", "metric.alpha", "metric.beta"]]
     scores = mean_intervals(finals(runs, LAST)[0], ["arm", "env"], _LEVEL).merge(about, on="arm")
     return scores[["agent", "env", "metric", "metric.alpha", "metric.beta", "value", "low", "high", "count"]]
+
+
+def _swept(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points of the sweep that have a return."""
+    return frame[(frame["phase"] == "alpha-beta") & frame["score"].notna()]
 
 
 def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
@@ -151,6 +157,7 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
     if swept.empty:
         return Undrawn("No heat maps over α and β: there are no runs of the sweep.")
     agents, envs = swept["agent"].unique(), sorted(swept["env"].unique())
+    best = {agent: best_weights(own) for agent, own in _swept(frame).groupby("agent")}
     figure = Figure(figsize=(3.6 * len(envs), 3.1 * len(agents)), layout="constrained")
     axes = figure.subplots(len(agents), len(envs), squeeze=False)
     for (i, agent), (j, env) in product(enumerate(agents), enumerate(envs)):
@@ -165,17 +172,20 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
         ax.imshow(np.ma.masked_invalid(values), aspect="auto", **colours)
         for (row, column), value in np.ndenumerate(values):
             dark = abs(value - middle) > 0.6 * most
-            is_paper = Weights(grid.index[row], grid.columns[column]) == paper_weights(agent)
-            look = {"color": "white" if dark else "black", "weight": "bold" if is_paper else "normal"}
-            ax.text(column, row, printed(value), ha="center", va="center", **look)
+            weights = Weights(grid.index[row], grid.columns[column])
+            weight = "bold" if weights == paper_weights(agent) else "normal"
+            colour = "white" if dark else "black"
+            ax.text(column, row, printed(value), ha="center", va="center", color=colour, weight=weight)
+            if weights == best[agent]:
+                ax.add_patch(Rectangle((column - 0.44, row - 0.44), 0.88, 0.88, fill=False, edgecolor=colour, lw=1.5))
         ax.set_xticks(range(grid.shape[1]), [f"{beta:g}" for beta in grid.columns])
         ax.set_yticks(range(grid.shape[0]), [f"{alpha:g}" for alpha in grid.index])
         ax.set(xlabel="β", ylabel=f"{agent}: α" if j == 0 else "α")
         without = f"; {printed(base.iloc[0])} without" if len(base) else ""
         ax.set_title(f"{env.rpartition('/')[2]}{without}", fontsize="medium")
     caption = (
-        "Mean final returns for every weight α of the loss and β of the angle, the paper's in bold; white is what the "
-        "title says, without MICo, blue is more and red is less."
+        "Mean final returns for every weight α of the loss and β of the angle, the paper's in bold, the best of an "
+        "agent over these games framed; white is what the title says, without MICo, blue is more and red is less."
     )
     return Drawing("alpha-beta", caption, figure, scores)
 

@@ -153,25 +153,31 @@ def study_parts(config: Config, agent: str, chosen: Weights | None) -> list[Part
 
 
 def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[Any, ...], int]) -> Weights | None:
-    r"""The weights whose mean over games of $(x - f) / (b - f)$ is largest, by the sweep; None if that is not complete.
-
-    x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
-    for nothing.
-    """
+    """The best weights by the sweep for an agent; None if that is not complete."""
     keys = {key_of(cell) for part in sweep_parts(config, agent) for cell in part.cells}
     if any(done.get(key) != config.sweep_steps for key in keys):
         return None
-    frame = with_arms(read_scores(of_runs(rows, keys)))
+    return best_weights(of_runs(rows, keys))
+
+
+def best_weights(rows: pd.DataFrame) -> Weights | None:
+    r"""Those whose mean over games of $(x - f) / (b - f)$ is largest, of one agent's sweep.
+
+    x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
+    for nothing. None if there are no others, or no runs with MICo.
+    """
+    frame = with_arms(read_scores(rows))
     scores, _ = finals(frame, LAST)
     first = frame[frame["step"] == frame["step"].min()].groupby("env")["value"].mean()
     fields = frame.drop_duplicates("arm").set_index("arm")[["metric", "metric.alpha", "metric.beta"]]
     means = scores.groupby(["arm", "env"])["value"].mean().unstack()
-    unit = means.loc[fields.index[fields["metric"] == "none"][0]] - first
+    is_base = fields["metric"] == "none"
+    unit = means.reindex(fields.index[is_base]).mean() - first
     rising = unit.index[unit > 0]
-    if rising.empty:
+    if rising.empty or is_base.all():
         return None
     gains = ((means[rising] - first[rising]) / unit[rising]).mean(axis="columns")
-    best = gains[fields.index[fields["metric"] != "none"]].idxmax()
+    best = gains[fields.index[~is_base]].idxmax()
     return Weights(float(fields.loc[best, "metric.alpha"]), float(fields.loc[best, "metric.beta"]))
 
 
