@@ -7,7 +7,8 @@ one of 200 million frames has 50 million steps. All actions are random, on both 
 and does not take it), and the emulator is split among as many threads as the runs are. Runs choose the action that
 follows an update after it, or before it and play meanwhile. Each figure is a median over turns, with the least and the
 most; shares are of the emulator with the first number of parts, which is one as its vector form comes, and of its
-quickest way.
+quickest way. With `--still` there are also runs whose environment shows the same picture at every step, for nothing:
+what they take is all that comes on top of the emulator, where nothing of it is hidden.
 """
 
 import argparse
@@ -17,30 +18,39 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from statistics import median
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import numpy as np
 
-from mico.deep.envs import Episodes, environment
+from mico.deep.envs import AbstractHostEnv, Episodes, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.parts import Parts, even_sizes
 from mico.deep.presets import PRESETS
-from mico.deep.settings import Run
+from mico.deep.settings import Acting, Run
+from still import Still
 
-ACTING = ("after-learning", "while-learning")
+ACTING = get_args(Acting)
 WHOLE = 50_000_000  # steps of 200 million frames
 
 
 class Training:
     """An agent, once it has begun to learn."""
 
-    def __init__(self, sizes: list[int], agent: str, metric: str, acting: Any, options: argparse.Namespace):
+    def __init__(
+        self,
+        env: AbstractHostEnv,
+        sizes: list[int],
+        agent: str,
+        metric: str,
+        acting: Any,
+        options: argparse.Namespace,
+    ):
         preset = PRESETS["atari"][agent]
         parts = (
             preset.agent,
             MICo(alpha=preset.alpha) if metric == "mico" else None,
-            environment(options.game),
+            env,
             replace(preset.network, precision=options.precision),
             replace(preset.replay, capacity=options.capacity, batch_size=options.batch_size),
             replace(preset.schedule, learning_starts=options.warm_up, epsilon=1.0, acting=acting),
@@ -100,9 +110,14 @@ def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Names
 def measured(count: int, options: argparse.Namespace) -> None:
     splits = [even_sizes(count, parts) for parts in options.parts if parts <= count]
     emulators = {f"emulator, {_parts(len(sizes))}": Emulator(sizes, options.game) for sizes in splits}
+    env = environment(options.game)
+    games = {"": env, "no emulator, ": Still(env.spec, None)} if options.still else {"": env}
+    arms = product(options.agent, options.metric, options.acting, games, splits)
     training = {
-        f"{agent}, {metric}, {acting}, {_parts(len(sizes))}": Training(sizes, agent, metric, acting, options)
-        for agent, metric, acting, sizes in product(options.agent, options.metric, options.acting, splits)
+        f"{agent}, {metric}, {acting}, {game}{_parts(len(sizes))}": Training(
+            games[game], sizes, agent, metric, acting, options
+        )
+        for agent, metric, acting, game, sizes in arms
     }
     found = turns({name: one.rate for name, one in (emulators | training).items()}, options)
     alone = [median(found[name]) for name in emulators]
@@ -112,7 +127,7 @@ def measured(count: int, options: argparse.Namespace) -> None:
         hours = "" if name in emulators else f"{WHOLE * count / rate / 3600:>10.1f}"
         frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
         shares = f"{rate / alone[0]:>6.0%} {rate / max(alone):>7.0%}"
-        print(f"{count:>4} {name:<36} {spread:>26} {shares} {frames} {hours}", flush=True)
+        print(f"{count:>4} {name:<48} {spread:>26} {shares} {frames} {hours}", flush=True)
     for one in emulators.values():
         one.close()
     for one in training.values():
@@ -131,6 +146,7 @@ def main() -> None:
     parser.add_argument("--acting", choices=ACTING, nargs="+", default=ACTING, help="when actions are chosen")
     parser.add_argument("--runs", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--parts", type=int, nargs="+", default=[1, 2, 4], help="threads that a fleet is split among")
+    parser.add_argument("--still", action="store_true", help="runs without an emulator, too")
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="bfloat16")
     parser.add_argument("--batch-size", type=int, default=32, help="transitions of an update")
     parser.add_argument("--capacity", type=int, default=50_000, help="frames in each replay")
@@ -141,7 +157,7 @@ def main() -> None:
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
     shares = f"{'share':>6} {'of best':>7}"
     header = f"{'agent steps a second':>26} {shares} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"
-    print(f"{'runs':>4} {'':<36} {header}", flush=True)
+    print(f"{'runs':>4} {'':<48} {header}", flush=True)
     for count in options.runs:
         measured(count, options)
 

@@ -12,59 +12,19 @@ import argparse
 import time
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, get_args
 
-import equinox as eqx
 import jax
 import numpy as np
 
-from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, Control, Episodes, HostStep
+from mico.deep.envs import AbstractHostEnv, Control, Episodes
 from mico.deep.parts import Parts, usual_sizes
 from mico.deep.presets import PRESETS
-from mico.deep.settings import Run
-from mico.deep.types import Spec
+from mico.deep.settings import Acting, Run
+from still import Still
 
-ACTING = ("after-learning", "while-learning")
+ACTING = get_args(Acting)
 METRICS = ("none", "mico", "dbc", "dbc-det", "dbc-mico")
-
-
-class Still(AbstractHostEnv):
-    """The same picture for ever, at once."""
-
-    shown: Spec = eqx.field(static=True)
-    from_runs: int | None = eqx.field(static=True)
-    name = "still"
-
-    @property
-    def spec(self) -> Spec:
-        return self.shown
-
-    @property
-    def splits_from(self) -> int | None:
-        return self.from_runs
-
-    def settings(self) -> dict[str, Any]:
-        return {}
-
-    def make(self, num_envs: int) -> "StillEnvs":
-        return StillEnvs(self.spec, num_envs)
-
-
-class StillEnvs(AbstractHostEnvs):
-    def __init__(self, spec: Spec, num_envs: int):
-        self.spec, self.num_envs = spec, num_envs
-        self._picture = np.zeros((num_envs, *spec.shape), spec.dtype)
-
-    def reset(self, which: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        return self._picture
-
-    def send(self, actions: np.ndarray) -> None: ...
-
-    def receive(self) -> HostStep:
-        never = np.zeros(self.num_envs, dtype=bool)
-        return HostStep(self._picture, np.zeros(self.num_envs, np.float32), never, never)
-
-    def close(self) -> None: ...
 
 
 class Training:

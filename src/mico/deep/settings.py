@@ -16,6 +16,8 @@ from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks import Network
 from mico.deep.replay import Replay, Window
 
+Acting = Literal["after-learning", "while-learning"]
+
 
 class Schedule(eqx.Module):
     """When a run learns, copies its target network, explores and writes a row of its log, in agent steps."""
@@ -28,7 +30,7 @@ class Schedule(eqx.Module):
     epsilon: float = number(0.01, "share of random actions in the end")
     epsilon_decay: int = fixed(250_000, "steps, once learning starts, in which that share falls from 1")
     log_period: int = fixed(10_000, "steps between rows of the log")
-    acting: Literal["after-learning", "while-learning"] = fixed(
+    acting: Acting = fixed(
         "after-learning", "whether the action that follows an update is chosen by it, or before, and taken meanwhile"
     )
 
