@@ -81,7 +81,7 @@ def test_it_is_asked_till_it_is_so_or_patience_ends(monkeypatch):
     fourth = Mock(side_effect=[False, False, False, True])
     exchange.ask(fourth)
     assert fourth.call_count == 4
-    monkeypatch.setattr(exchange, "_PATIENCE", 1e-3)
+    monkeypatch.setattr(exchange, "_PATIENCE", 0.1)
     never = Mock(return_value=False)
     exchange.ask(never)
     assert never.call_count > 1

@@ -260,6 +260,12 @@ def test_the_sweep_alone_is_a_table_and_heat_maps(frame):
     assert framed.get_center() == pytest.approx((1, 1)), "0.5 and 1 are best"
     (ax,) = minatar.plot(sweep[sweep["metric"] != "none"]).axes
     assert not ax.patches, "without a baseline nothing is best"
+    elsewhere = sweep.assign(env=sweep["env"].mask(sweep["metric"] == "none", "minatar/asterix"))
+    (ax,) = minatar.plot(elsewhere).axes
+    assert not ax.patches, "nor where it has another game"
+    more = elsewhere[elsewhere["metric"] == "none"]
+    (ax,) = minatar.plot(pd.concat([sweep, more])).axes
+    assert not ax.patches, "nor where it has one game more than the others"
 
 
 def test_figures_and_their_data(frame):

@@ -164,7 +164,7 @@ def best_weights(rows: pd.DataFrame) -> Weights | None:
     r"""Those whose mean over games of $(x - f) / (b - f)$ is largest, of one agent's sweep.
 
     x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
-    for nothing. None if there are no others, or no runs with MICo.
+    for nothing, weights that lack one of the others too. None if nothing is left.
     """
     frame = with_arms(read_scores(rows))
     scores, _ = finals(frame, LAST)
@@ -174,10 +174,11 @@ def best_weights(rows: pd.DataFrame) -> Weights | None:
     is_base = fields["metric"] == "none"
     unit = means.reindex(fields.index[is_base]).mean() - first
     rising = unit.index[unit > 0]
-    if rising.empty or is_base.all():
+    gains = ((means[rising] - first[rising]) / unit[rising]).mean(axis="columns", skipna=False)
+    gains = gains.reindex(fields.index[~is_base]).dropna()
+    if gains.empty:
         return None
-    gains = ((means[rising] - first[rising]) / unit[rising]).mean(axis="columns")
-    best = gains[fields.index[~is_base]].idxmax()
+    best = gains.idxmax()
     return Weights(float(fields.loc[best, "metric.alpha"]), float(fields.loc[best, "metric.beta"]))
 
 
