@@ -58,11 +58,39 @@ def quantile_huber(
     r"""$\sum_i \mathbb E_j\,[|\tau_i - 1\{u_{ij} < 0\}|\, L_\kappa(u_{ij}) / \kappa]$, $u_{ij} = y_j - \theta_i$.
 
     Quantile regression (QR-DQN: Dabney et al., 2018), $L_\kappa$ Huber's error; at $\kappa = 0$ the limit, $|u|$.
+    Gradients reach the quantiles $\theta$ alone.
     """
-    error = jax.lax.stop_gradient(targets)[None, :] - quantiles[:, None]
+    return _quantile_huber(quantiles, *jax.lax.stop_gradient((tau, targets, jnp.asarray(kappa, quantiles.dtype))))
+
+
+@jax.custom_jvp
+def _quantile_huber(
+    quantiles: Float[Array, " N"], tau: Float[Array, " N"], targets: Float[Array, " M"], kappa: Scalar
+) -> Scalar:
+    return _of_quantiles(quantiles, tau, targets, kappa)[0].sum()
+
+
+@_quantile_huber.defjvp
+def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Scalar, Scalar]:
+    """Slopes are sums over pairs like the losses, so that nothing of their number is kept for them, or made again."""
+    losses, slopes = _of_quantiles(*primals)
+    return losses.sum(), (slopes * tangents[0]).sum()
+
+
+def _of_quantiles(
+    quantiles: Float[Array, " N"], tau: Float[Array, " N"], targets: Float[Array, " M"], kappa: Scalar
+) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+    r"""Of each quantile the loss and its slope, $-\mathbb E_j\,[|\tau_i - 1\{u_{ij} < 0\}|\, [u_{ij}/\kappa]_{-1}^1]$."""
+    error, tau = targets[None, :] - quantiles[:, None], tau[:, None]
     positive = jnp.where(kappa > 0, kappa, 1.0)
     size = jnp.where(kappa > 0, huber(error, positive) / positive, jnp.abs(error))
-    return (jnp.abs(tau[:, None] - (error < 0)) * size).mean(axis=-1).sum()
+    slope = jnp.where(kappa > 0, jnp.clip(error, -positive, positive) / positive, jnp.sign(error))
+
+    def tilted(numbers: Float[Array, "N M"]) -> Float[Array, " N"]:
+        # A choice: before a product over all pairs, XLA would write both factors down on a CPU.
+        return jnp.where(error < 0, (1 - tau) * numbers, tau * numbers).mean(axis=-1)
+
+    return tilted(size), -tilted(slope)
 
 
 def quantile_target(

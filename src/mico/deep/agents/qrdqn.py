@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 
 from mico.deep import td
@@ -35,5 +34,4 @@ class QRDQN(AbstractValueAgent):
         fractions = (jnp.arange(self.num_quantiles) + 0.5) / self.num_quantiles
         z_next = target(phi.target_next)
         goal = td.quantile_target(transition.reward, transition.discount, z_next, z_next.mean(axis=-1))
-        loss = jax.checkpoint(td.quantile_huber)  # its N×N errors are made again: to keep them moves more memory
-        return loss(td.taken(head(phi.online), transition.action), fractions, goal, self.kappa)
+        return td.quantile_huber(td.taken(head(phi.online), transition.action), fractions, goal, self.kappa)
