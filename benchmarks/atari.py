@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import product
 from statistics import median
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import jax
 import numpy as np
@@ -32,6 +32,10 @@ from still import Still
 
 ACTING = get_args(Acting)
 WHOLE = 50_000_000  # steps of 200 million frames
+
+
+def played(game: str) -> AbstractHostEnv:
+    return cast(AbstractHostEnv, environment(game))
 
 
 class Training:
@@ -77,7 +81,7 @@ class Emulator:
     """Environments that take actions at random, and nothing else, in groups with a thread each."""
 
     def __init__(self, sizes: list[int], game: str):
-        self.env, self.sizes = environment(game), sizes
+        self.env, self.sizes = played(game), sizes
         self.groups = [Episodes(self.env.make(size), np.arange(size)) for size in sizes]
         for group in self.groups:
             group.start()
@@ -110,7 +114,7 @@ def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Names
 def measured(count: int, options: argparse.Namespace) -> None:
     splits = [even_sizes(count, parts) for parts in options.parts if parts <= count]
     emulators = {f"emulator, {_parts(len(sizes))}": Emulator(sizes, options.game) for sizes in splits}
-    env = environment(options.game)
+    env = played(options.game)
     games = {"": env, "no emulator, ": Still(env.spec, None)} if options.still else {"": env}
     arms = product(options.agent, options.metric, options.acting, games, splits)
     training = {

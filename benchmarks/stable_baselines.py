@@ -66,11 +66,11 @@ def main() -> None:
         policy_kwargs=policy,
         device="cpu",
     )
-    model.learn(2_000, log_interval=None)
+    model.learn(2_000, log_interval=sys.maxsize)
     print(sum(weights.numel() for weights in model.q_net.parameters()), flush=True)
     for line in sys.stdin:
         start = time.perf_counter()
-        model.learn(int(line), log_interval=None, reset_num_timesteps=False)
+        model.learn(int(line), log_interval=sys.maxsize, reset_num_timesteps=False)
         print(time.perf_counter() - start, flush=True)
 
 

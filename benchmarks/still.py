@@ -14,7 +14,10 @@ class Still(AbstractHostEnv):
 
     shown: Spec = eqx.field(static=True)
     from_runs: int | None = eqx.field(static=True)
-    name = "still"
+
+    @property
+    def name(self) -> str:
+        return "still"
 
     @property
     def spec(self) -> Spec:

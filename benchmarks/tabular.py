@@ -101,7 +101,7 @@ def grid_chain(side: int, rewards: int) -> Chain:
     return Chain(walk.transition, reward, 0.99)
 
 
-def factored_once(side: int, rewards: int, backend: str) -> None:
+def factored_once(side: int, rewards: int, backend: Any) -> None:
     """One factored solution, in a process of its own so that its memory is its own."""
     chain = grid_chain(side, rewards)
     solution, seconds = timed(

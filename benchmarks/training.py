@@ -112,7 +112,7 @@ class Peers:
 def arithmetic(run: Run) -> dict[str, float]:
     """Floating-point operations of the matrix products in one agent step, with its share of updates."""
     params = jax.eval_shape(lambda: learner.fresh_params(run, run.env.spec))
-    (conv,), batch, size = params.encoder.layers, run.replay.batch_size, run.network.size(run.observation_shape)
+    (conv,), batch, size = params.encoder.layers, run.replay.batch_size, run.network.sizes(run.observation_shape).phi
     convolution = 2 * conv.weight.size * (size // conv.bias.size)
     head = 2 * (params.head.hidden.weight.size + params.head.output.weight.size)
     # Both networks forwards; backwards the head twice and the convolution once, as pixels need no gradient.
@@ -148,7 +148,7 @@ def sb3(options: argparse.Namespace) -> None:
     if options.peer_python is None and importlib.util.find_spec("stable_baselines3") is None:
         print("left out: pip install torch stable-baselines3 minatar, in any environment, and name its --peer-python")
         return
-    steps, length, counts = (500, 200, (1, 2)) if options.quick else (4_000, 1_000, (1, 4, 8))
+    steps, length, counts = (100, 40, (1,)) if options.quick else (4_000, 1_000, (1, 4, 8))
     threads = {"one process": (0,), "one process, one thread": (1,), "two processes, one thread each": (1, 1)}
     python = options.peer_python or sys.executable
     theirs = {f"SB3, {name}": Peers(python, steps, *each) for name, each in threads.items()}

@@ -45,6 +45,18 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     assert 1 < program < 100
 
 
+def test_beside_stable_baselines(quick_compilation):
+    pytest.importorskip("stable_baselines3")
+    printed = ran("training.py", "--quick --only sb3")
+    assert re.search(r"both networks have 132,179 parameters", printed)
+    rows = re.findall(r"^(?:ours, metric (?:none|mico), \d runs?|SB3, .*?)  .*", printed, re.MULTILINE)
+    assert len(rows) == 5
+    assert_rates(rows)
+    shares = re.findall(r"(\d+)%$", "\n".join(rows), re.MULTILINE)
+    assert len(shares) == 2
+    assert all(0 < int(share) < 100 for share in shares)  # of what matrix products alone would allow
+
+
 def test_atari_beside_the_emulator(quick_compilation):
     few = "--runs 2 --parts 1 2 --metric none --precision float32 --capacity 1000 --length 4 --repeats 1"
     rows = ran("atari.py", f"{few} --batch-size 8 --warm-up 12 --acting while-learning").splitlines()[2:]
