@@ -80,7 +80,7 @@ def _(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Scalar, 
 def _of_quantiles(
     quantiles: Float[Array, " N"], tau: Float[Array, " N"], targets: Float[Array, " M"], kappa: Scalar
 ) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
-    r"""Of each quantile the loss and its slope, $-\mathbb E_j\,[|\tau_i - 1\{u_{ij} < 0\}|\, [u_{ij}/\kappa]_{-1}^1]$."""
+    r"""Losses and their slopes, $-\mathbb E_j\,[|\tau_i - 1\{u_{ij} < 0\}|\, [u_{ij}/\kappa]_{-1}^1]$."""
     error, tau = targets[None, :] - quantiles[:, None], tau[:, None]
     positive = jnp.where(kappa > 0, kappa, 1.0)
     size = jnp.where(kappa > 0, huber(error, positive) / positive, jnp.abs(error))
