@@ -139,15 +139,19 @@ def test_categorical_is_least_at_the_projected_target():
     np.testing.assert_allclose(gradient, 0, atol=1e-6)
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
 @pytest.mark.parametrize("kappa", [0.0, 0.3, 1.0, 5.0])
-def test_quantile_huber_against_loops(kappa):
+def test_quantile_huber_against_loops(monkeypatch, kappa, device):
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
     quantiles, tau, targets = numbers(4, scale=2), jnp.asarray([0.1, 0.4, 0.6, 0.95]), numbers(7, scale=2)
     found, gradient = jax.jit(jax.value_and_grad(td.quantile_huber))(quantiles, tau, targets, kappa)
     assert found == pytest.approx(naive_quantile(quantiles, tau, targets, kappa), rel=1e-5)
     np.testing.assert_allclose(gradient, naive_quantile_slope(quantiles, tau, targets, kappa), atol=1e-5)
 
 
-def test_the_gradient_of_quantiles_keeps_nothing_of_the_size_of_all_pairs():
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_the_gradient_of_quantiles_keeps_nothing_of_the_size_of_all_pairs(monkeypatch, device):
+    monkeypatch.setattr(jax, "default_backend", lambda: device)
     quantiles, tau, targets = numbers(20), jnp.linspace(0.1, 0.9, 20), numbers(30)
     _, backwards = jax.vjp(lambda theta: td.quantile_huber(theta, tau, targets, 1.0), quantiles)
     assert max(leaf.size for leaf in jax.tree.leaves(backwards)) <= 20

@@ -1,6 +1,6 @@
 """TD losses of one transition; `vmap` for many. `discount` is that of the next state's value, 0 after a terminal."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -81,16 +81,24 @@ def _of_quantiles(
     quantiles: Float[Array, " N"], tau: Float[Array, " N"], targets: Float[Array, " M"], kappa: Scalar
 ) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
     r"""Losses and their slopes, $-\mathbb E_j\,[|\tau_i - 1\{u_{ij} < 0\}|\, [u_{ij}/\kappa]_{-1}^1]$."""
-    error, tau = targets[None, :] - quantiles[:, None], tau[:, None]
     positive = jnp.where(kappa > 0, kappa, 1.0)
-    size = jnp.where(kappa > 0, huber(error, positive) / positive, jnp.abs(error))
-    slope = jnp.where(kappa > 0, jnp.clip(error, -positive, positive) / positive, jnp.sign(error))
 
-    def tilted(numbers: Float[Array, "N M"]) -> Float[Array, " N"]:
-        # A choice: before a product over all pairs, XLA would write both factors down on a CPU.
-        return jnp.where(error < 0, (1 - tau) * numbers, tau * numbers).mean(axis=-1)
+    def of(target: Scalar) -> tuple[Float[Array, " N"], Float[Array, " N"]]:
+        error = target - quantiles
+        size = jnp.where(kappa > 0, huber(error, positive) / positive, jnp.abs(error))
+        slope = jnp.where(kappa > 0, jnp.clip(error, -positive, positive) / positive, jnp.sign(error))
+        weight = jnp.where(error < 0, 1 - tau, tau)
+        return weight * size, -weight * slope
 
-    return tilted(size), -tilted(slope)
+    if jax.default_backend() == "cpu":  # which would write all pairs down before it summed them up
+
+        def add(sums: Any, target: Scalar) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, sums, of(target)), None
+
+        (losses, slopes), _ = jax.lax.scan(add, (jnp.zeros_like(quantiles), jnp.zeros_like(quantiles)), targets)
+    else:
+        losses, slopes = (pairs.sum(axis=1) for pairs in jax.vmap(of, out_axes=1)(targets))
+    return losses / targets.size, slopes / targets.size
 
 
 def quantile_target(
