@@ -76,6 +76,8 @@ def test_another_folder_is_refused_and_resuming_names_what_differs(whole, tmp_pa
     assert "--resume goes on" in stopped(capsys, *argv[1:])
     line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
     assert "k is 3.0, but 2.0 in what --resume goes on with" in line
+    (tmp_path / "cells").mkdir()  # as if it had been killed before these went
+    (tmp_path / "cells" / "0.csv").write_text("x\n1\n")
     main([*argv, "--resume"])
     assert "All was measured before" in capsys.readouterr().out
     assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}

@@ -316,6 +316,58 @@ def test_how_many_rows_and_which_step(reported, fails, runs, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_a_run_has_come_as_far_as_its_log_and_not_its_last_return(reported, runs):
+    """No episode of seed 3 ended in the last two pieces: its last returns are rows 4 to 8, of 3 each."""
+    log = runs / "None-3" / "log.jsonl"
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    silent = [{"step": row["step"], "episodes": 0} for row in rows[8:]]
+    _written(log, "".join(json.dumps(row) + "\n" for row in [*rows[:8], *silent]))
+    out, _ = reported(runs)
+    assert "left out:" not in said(out)
+    assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx((8 + 16 + 18) / 3)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_scores_at_a_step_between_rows(reported, tmp_path):
+    """Runs with a row every 1000, 700 and 3000 steps: at step 2500 the last one has no return yet, and it is said."""
+    rows = [
+        ("ppo", "gym/a", seed, step, 1.0)
+        for seed, period in enumerate((1000, 700, 3000))
+        for step in range(period, 10_001, period)
+    ]
+    columns = ["agent", "env", "seed", "step", "score"]
+    pd.DataFrame(rows, columns=columns).to_csv(tmp_path / "ppo.csv", index=False)
+    out, _ = reported(tmp_path / "ppo.csv", "--step", 2500)
+    assert table(out, "by-environment")["seeds"].item() == 2
+    assert "ppo: seed 2 of gym/a is left out: it has no return up to step 2,500" in said(out)
+    out, _ = reported(tmp_path / "ppo.csv", "--step", 3500)
+    assert table(out, "by-environment")["seeds"].item() == 3
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_several_paths_lead_to_is_read_once(reported, runs, tmp_path, capsys):
+    write_fleet(tmp_path / "sweep" / "fleet", (0, 1), lambda seed: [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    once, _ = reported(tmp_path / "sweep")
+    again, _ = reported(tmp_path / "sweep", tmp_path / "sweep" / "fleet", out="again")
+    cli.main(["collect", str(tmp_path / "sweep"), "--out", str(tmp_path / "small"), "--points", "6"])
+    capsys.readouterr()
+    small, _ = reported(tmp_path / "small", tmp_path / "small" / "dqn.csv", out="both")
+    for out in (once, again, small):
+        assert table(out, "by-environment")["value"].item() == 4  # of the last five
+        assert said(out).count("is left out") == 0
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_runs_and_what_collect_made_of_them_are_one_arm(reported, tmp_path, capsys):
+    write_fleet(tmp_path / "runs" / "fleet", (0, 1), lambda seed: [1.0, 2.0], metric="mico")
+    cli.main(["collect", str(tmp_path / "runs"), "--out", str(tmp_path / "small"), "--points", "2"])
+    capsys.readouterr()
+    out, _ = reported(tmp_path / "runs", tmp_path / "small")
+    assert table(out, "by-environment")[["arm", "seeds"]].to_numpy().tolist() == [["dqn + mico", 2]]
+    assert said(out).count("with seed 0 that is as far or farther") == 1
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_points_of_curves(reported, fails, runs, tmp_path):
     sizes = []
     for points in (200, 5):
@@ -381,6 +433,9 @@ def test_tables_that_are_wrong_are_named(fails, runs, tmp_path):
     word = _written(tmp_path / "word.csv", f"{head}b,e,0,10,1\nb,e,0,20,abc\n")
     message = f"{word} must have numbers as score, but one is 'abc', in row 2"
     assert message in fails(sound, word, "--out", tmp_path / "x")
+    early = _written(tmp_path / "early.csv", f"{head}b,e,0,-10,1\n")
+    message = f"{early} must have numbers of at least 0 as step, but one is -10, in row 1"
+    assert message in fails(early, "--out", tmp_path / "x")
     scale = _written(tmp_path / "scale.csv", "env,low,high\nother,0,1\nminatar/breakout,0,x\n")
     message = f"{scale} must have numbers as high, but one is 'x', in row 2"
     assert message in fails(runs, "--normalise", scale, "--out", tmp_path / "x")
@@ -469,7 +524,7 @@ def test_an_arm_that_froze_does_not_hold_back_the_others(reported, runs):
     out, _ = reported(runs)
     assert table(out, "by-environment").set_index("arm")["value"].to_dict() == {"dqn": 16.0, "dqn + mico": 17.0}
     assert set(table(out, "aggregates")["arm"]) == {"dqn", "dqn + mico"}
-    assert "iqn: seed 1 of minatar/breakout is left out: it has come to step 1,000 of 10,000" in said(out)
+    assert "iqn: seed 1 of minatar/breakout is left out: it has come to step 1,100 of 10,000" in said(out)
     alone, _ = reported(*(runs / f"bad-{seed}" for seed in (1, 2)), out="alone")
     assert table(alone, "by-environment")["value"].item() == 1.0
 

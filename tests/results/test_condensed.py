@@ -124,6 +124,40 @@ def test_files_come_back_and_the_report_reads_them(tmp_path):
     assert set(frame["agent"]) == {"dqn", "iqn"}
 
 
+def test_weights_are_kept_to_the_last_digit(tmp_path):
+    """They tell runs apart: rounded ones would be other runs."""
+    for alpha in (0.0123456, 1 / 3, 1.0):
+        write_run(tmp_path / "runs" / f"{alpha}", [1.0, 2.0], metric="mico", alpha=alpha, beta=1e-5)
+    found = condense(tmp_path / "runs", points=2)
+    write(merged(NOTHING, found), tmp_path / "small")
+    for _ in range(2):
+        again = merged(read(tmp_path / "small"), found)
+        assert reached(again) == reached(found)
+        assert len(again.rows) == len(of_length(again, 2000).rows) == 6
+        write(again, tmp_path / "small")
+    assert ",1,1e-05," in (tmp_path / "small" / "dqn.csv").read_text()  # as short as can be
+
+
+@pytest.mark.filterwarnings("ignore:.* is left out")
+def test_numbers_have_five_digits_beside_a_run_that_has_just_begun(tmp_path):
+    write_run(tmp_path / "runs" / "a", [1 / 3, 2 / 3])
+    write_run(tmp_path / "runs" / "b", [], seed=1, steps=2000)
+    (table,) = write(condense(tmp_path / "runs", points=2), tmp_path / "small")
+    assert pd.read_csv(table)["score"].tolist() == [0.33333, 0.66667]
+
+
+def test_what_is_no_run_is_named(tmp_path):
+    run = write_run(tmp_path / "runs" / "a", [1.0, 2.0])
+    write_log(run, [{"step": 1000, "return": None}])
+    with pytest.raises(ValueError, match=r"a/log.jsonl has a return at step 1000 that is None"):
+        condense(tmp_path / "runs", points=2)
+    (run / "config.json").write_text(
+        '{"run": "a", "agent": "dqn", "metric": null, "env": "e", "seed": 0, "steps": 5, "starts": []}'
+    )
+    with pytest.raises(ValueError, match=r"a/config.json must tell .*, but lacks settings"):
+        condense(tmp_path / "runs", points=2)
+
+
 def test_nothing_is_in_a_folder_that_is_not_there(tmp_path):
     assert read(tmp_path / "nowhere").rows.empty
     assert reached(NOTHING) == {}

@@ -129,10 +129,20 @@ def test_returns_that_are_not_finite_cost_the_run(value):
     assert scores.excluded == ("dqn: seed 1 of gym/a is left out: its last returns are not all finite",)
 
 
+def test_rows_in_which_no_episode_ended_tell_how_far_a_run_has_come():
+    """Of tables that count episodes; without, a score that is missing is one that went wrong."""
+    table = given(scores=[1.0, 3.0, np.nan])
+    assert tabulate(read_scores(table)).tables == {}
+    counted = table.assign(episodes=[2, 1, 0])
+    assert tabulate(read_scores(counted)).tables["dqn"]["gym/a"].to_dict() == {0: 2}
+    lost = counted.assign(episodes=[2, 1, 1])  # there were some, so their score is lost
+    assert tabulate(read_scores(lost)).tables == {}
+
+
 def test_runs_without_a_return_are_named():
     frame = tidy(given(seed=0), given(seed=1))
     frame.loc[frame["seed"] == 1, "name"] = "loss"
-    assert tabulate(frame).excluded == ("dqn: seed 1 of gym/a is left out: it has no return",)
+    assert tabulate(frame).excluded == ("dqn: seed 1 of gym/a is left out: it has no return up to step 30",)
     nothing = tabulate(frame[frame["seed"] == 1])
     assert nothing.tables == {}
     assert len(nothing.excluded) == 1

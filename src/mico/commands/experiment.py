@@ -95,6 +95,7 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
     if data.exists() and not getattr(module, "REREADS", False):
         console.print(f"All was measured before: the table and the figure are made again of {data}.", soft_wrap=True)
         frame = read_frame(data)
+        OnDisk(out, workers).forget()  # which it may have been killed before
     else:
         with _bar(console, name) as report, _spoken(console):
             evaluation = OnDisk(out, workers, report)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from mico.pages.report_sources import Record, Sources
-from mico.results.cells import CELL, NEARLY
+from mico.results.cells import CELL, NEARLY, REACHED
 
 
 def once(frame: pd.DataFrame, reached: Mapping[str, int]) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -36,6 +36,13 @@ def reached_steps(sources: Sources) -> dict[str, int]:
     return {str(run): int(step) for run, step in by_rows.items()} | {
         record.name: record.reached if record.frozen is None else record.frozen for record in sources.records
     }
+
+
+def with_ends(frame: pd.DataFrame, reached: Mapping[str, int]) -> pd.DataFrame:
+    """A row more for each run, at the step that it has come to: its last return may lie long before."""
+    ends = frame.drop_duplicates("run")
+    ends = ends.assign(step=ends["run"].map(reached), name=REACHED, value=np.nan)
+    return pd.concat([frame, ends], ignore_index=True)
 
 
 def common_steps(frame: pd.DataFrame, reached: Mapping[str, int], records: Sequence[Record]) -> dict[str, int]:
@@ -82,5 +89,7 @@ def _behind(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Rec
 
 
 def cut(frame: pd.DataFrame, steps: Mapping[str, int]) -> pd.DataFrame:
-    """The rows up to the step at which scores are taken."""
-    return frame[frame["step"] <= frame["env"].map(steps)]
+    """The rows up to the step at which scores are taken; runs that went farther have come to it."""
+    most = frame["env"].map(steps)
+    step = frame["step"].where(frame["name"] != REACHED, np.minimum(frame["step"], most))
+    return frame.assign(step=step)[step <= most]

@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,21 +54,22 @@ class Sources(NamedTuple):
 def read_sources(paths: Sequence[Path]) -> Sources:
     """Everything in folders and in CSV files; what is damaged in a folder is named instead of read.
 
-    A folder has runs, or what `mico collect` made of them.
+    A folder has runs, or what `mico collect` made of them. What several paths lead to is read once.
     """
-    frames, found, unread = [], [], []
+    frames: list[pd.DataFrame] = []
+    found, unread, seen = [], [], set()
     for path in {path.resolve(): path for path in paths}.values():
         if path.is_dir():
-            found += _read_folder(path, unread, prefix="" if len(paths) == 1 else f"{path}/")
-            frames += _read_tables(path, unread)
+            found += _read_folder(path, unread, seen, prefix="" if len(paths) == 1 else f"{path}/")
+            frames += _read_tables(path, unread, seen)
         elif path.exists():
-            frames.append(_read_table(path))
+            frames += [_read_table(path)] if _first_time(path, seen) else []
         else:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-    records = [record for record, _ in found]
+    records, fields = [record for record, _ in found], {name for table in frames for name in table.columns}
     frames += [
         rows.assign(**_about(record), **own)
-        for (record, rows), own in zip(found, _varied(records), strict=True)
+        for (record, rows), own in zip(found, _varied(records, fields), strict=True)
         if len(rows)
     ]
     if not frames:
@@ -77,7 +78,14 @@ def read_sources(paths: Sequence[Path]) -> Sources:
     frame = pd.concat(frames, ignore_index=True)
     if not np.isfinite(frame["value"]).any():
         raise ValueError(f"{', '.join(map(str, paths))}: no return is a finite number")
-    return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, unread)
+    return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, list(dict.fromkeys(unread)))
+
+
+def _first_time(path: Path, seen: set[Path]) -> bool:
+    """Whether a file was not read before, by whatever path."""
+    known, file = len(seen), path.resolve()
+    seen.add(file)
+    return len(seen) > known
 
 
 def _read_table(path: Path) -> pd.DataFrame:
@@ -85,10 +93,12 @@ def _read_table(path: Path) -> pd.DataFrame:
     return frame.assign(run=f"{path}: " + frame["run"])
 
 
-def _read_tables(folder: Path, unread: list[str]) -> list[pd.DataFrame]:
+def _read_tables(folder: Path, unread: list[str], seen: set[Path]) -> list[pd.DataFrame]:
     """Those that `mico collect` wrote into a folder."""
     found = []
     for table in tables(folder):
+        if not _first_time(table, seen):
+            continue
         try:
             found.append(_read_table(table))
         except (ValueError, OSError) as error:
@@ -96,10 +106,12 @@ def _read_tables(folder: Path, unread: list[str]) -> list[pd.DataFrame]:
     return found
 
 
-def _read_folder(given: Path, unread: list[str], *, prefix: str) -> list[tuple[Record, pd.DataFrame]]:
+def _read_folder(given: Path, unread: list[str], seen: set[Path], *, prefix: str) -> list[tuple[Record, pd.DataFrame]]:
     """The runs in a folder with their returns; the prefix tells apart those of several folders."""
     found, folder = [], given.resolve()
     for config in _configs(folder):
+        if not _first_time(config, seen):
+            continue
         name = prefix + (str(config.parent.relative_to(folder)) if config.parent != folder else folder.name)
         try:
             found.append(_read_run(config, name))
@@ -164,17 +176,18 @@ def _about(record: Record) -> dict[str, Any]:
     return where | {"agent": config["agent"], "metric": metric, "env": config["env"], "seed": config["seed"]}
 
 
-def _varied(records: Sequence[Record]) -> list[dict[str, Any]]:
+def _varied(records: Sequence[Record], fields: Collection[str]) -> list[dict[str, Any]]:
     """For each run, the fields in which runs of one agent, metric and environment are not all alike, over all fleets.
 
     What a fleet says of itself is not enough: two fleets of one run each may differ, and neither has a varied field.
+    Fields that tables have are told in any case: a run of theirs may be of the same arm.
     """
     table = pd.json_normalize([record.config.get("settings") or {} for record in records]).drop(
         columns="seed", errors="ignore"
     )
     kinds = [tuple(str(record.config[key]) for key in ("agent", "metric", "env")) for record in records]
     differ = table.astype(str).groupby(pd.Series(kinds, dtype=object)).nunique().max() > 1
-    names = [name for name in table.columns if differ.get(name, False)]
+    names = [name for name in table.columns if differ.get(name, False) or name in fields]
     own = table[names].astype(object).to_dict("records") if len(records) else []
     return [
         {name: value for name, value in (one or record.config.get("varied", {})).items() if name not in COLUMNS}

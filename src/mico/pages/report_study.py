@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from mico.pages.report_baselines import baselines, scale_of
-from mico.pages.report_scope import common_steps, cut, early, infinite, once, reached_steps, unfinished_envs
+from mico.pages.report_scope import common_steps, cut, early, infinite, once, reached_steps, unfinished_envs, with_ends
 from mico.pages.report_sources import Sources
 from mico.results.atari_scores import is_game
 from mico.results.cells import finals, normalised
@@ -106,11 +106,12 @@ def study(sources: Sources, choices: Choices) -> Study:
     """Look at runs as one asks."""
     reached = reached_steps(sources)
     frame, twice = once(_ordered(with_arms(sources.frame)), reached)
+    frame = with_ends(frame, reached)
     steps = common_steps(frame, reached, sources.records)
     if choices.step is not None:
         steps = _at(choices.step, steps)
     ends = cut(frame, steps)
-    if ends.empty:
+    if not (ends["name"] == "return").any():
         raise ValueError(f"step is {choices.step}, and there is no return up to it")
     against = baselines(frame, choices.baseline)
     asked = choices.step is not None

@@ -10,6 +10,7 @@ from mico.results.atari_scores import PAPER_GAMES, REFERENCES, WITHOUT_HUMAN, ga
 
 CELL = ["arm", "env", "seed"]
 
+REACHED = "reached"  # name of rows that only tell how far a run has come
 NEARLY = 0.95  # of the longest run's steps: a run that has not come so far is still going, or was stopped
 
 
@@ -82,5 +83,5 @@ def _fault(reached: float, longest: float, value: float, count: float) -> str:
     if reached < NEARLY * longest:
         return f"it has come to step {reached:,.0f} of {longest:,.0f}"
     if np.isnan(count):
-        return "it has no return"
+        return f"it has no return up to step {reached:,.0f}"
     return "" if np.isfinite(value) else "its last returns are not all finite"

@@ -14,11 +14,9 @@ import pandas as pd
 
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.log import read_rows, run_folders
-from mico.results.thinned import COLUMNS, WEIGHTS, Logged, tell_cut, thinned
+from mico.results.thinned import COLUMNS, MEASURES, WEIGHTS, Logged, tell_cut, thinned
 
 KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
-
-_DIGITS = "%.5g"
 
 
 class Condensed(NamedTuple):
@@ -47,7 +45,7 @@ def condense(folder: Path, *, points: int) -> Condensed:
     fleets: dict[Path, list[Logged]] = {}
     for one in logs:
         fleets.setdefault(one.folder.parent, []).append(one)
-    return Condensed(pd.concat(tables, ignore_index=True), [_record(fleet, runs) for fleet, runs in fleets.items()])
+    return Condensed(_joined(*tables), [_record(fleet, runs) for fleet, runs in fleets.items()])
 
 
 def merged(before: Condensed, new: Condensed) -> Condensed:
@@ -77,13 +75,15 @@ def check_alike(condensed: Condensed, settings: dict[str, Any]) -> None:
 
 
 def write(condensed: Condensed, out: Path) -> list[Path]:
-    """Two files for each agent, AGENT.csv and AGENT.json, numbers with five digits."""
+    """Two files for each agent, AGENT.csv and AGENT.json, what was measured with five digits."""
     written = []
     for agent, rows in condensed.rows.groupby("agent", sort=True):
         table = writable(out) / f"{agent}.csv"
         records = [record for record in condensed.records if record["agent"] == agent]
         write_json(table.with_suffix(".json"), {"fleets": records})  # first: a table without it cannot be read
-        write_whole(table, rows[list(COLUMNS)].to_csv(index=False, float_format=_DIGITS).encode())
+        shown = {name: rows[name].map(_five_digits, na_action="ignore") for name in ("score", *MEASURES)}
+        shown |= {name: rows[name].map(_exact, na_action="ignore") for name in WEIGHTS}
+        write_whole(table, rows.assign(**shown)[list(COLUMNS)].to_csv(index=False).encode())
         written.append(table)
     return written
 
@@ -253,5 +253,16 @@ def _records(file: Path) -> list[dict[str, Any]]:
         raise ValueError(f"{file} does not say where runs are from: {error!r}") from error
 
 
-def _joined(one: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([part for part in (one, other) if len(part)] or [one], ignore_index=True)
+def _joined(*parts: pd.DataFrame) -> pd.DataFrame:
+    """One below the other; empty ones would turn numbers into objects."""
+    return pd.concat([part for part in parts if len(part)] or list(parts[:1]), ignore_index=True)
+
+
+def _five_digits(number: float) -> str:
+    return f"{number:.5g}"
+
+
+def _exact(number: float) -> str:
+    """As short as reads as the same number: weights are part of a run's name."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(float(number))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mico.results.cells import CELL, NORMALISATIONS, complete, finals, normalised
+from mico.results.cells import CELL, NORMALISATIONS, REACHED, complete, finals, normalised
 from mico.results.log import COLUMNS
 
 _GIVEN = ("agent", "env", "seed", "step", "score")
@@ -98,7 +98,8 @@ def read_scores(source: Path | str | pd.DataFrame) -> pd.DataFrame:
     """Other people's results, a CSV file or a DataFrame with agent, env, seed, step and score, as a tidy frame.
 
     A column `metric` may say what was added to the agent, and columns with a dot in their names, such as
-    agent.learning-rate, are fields in which arms differ; further columns are not read. A score may be missing.
+    agent.learning-rate, are fields in which arms differ. A score may be missing; where a column `episodes` is 0 it is
+    bound to be, for none had ended: such a row only tells how far the run has come. Further columns are not read.
     """
     if isinstance(source, pd.DataFrame):
         return _tidy(source, "table", "source")
@@ -113,14 +114,16 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
         raise ValueError(f"{source} must have rows, but has none")
     fields = [column for column in map(str, table.columns) if "." in column]
     metric = table["metric"].fillna("none").astype(str) if "metric" in table.columns else "none"
+    none_ended = table["episodes"].eq(0) & table["score"].isna() if "episodes" in table.columns else False
     rows = table[fields].assign(
         experiment=name,
         metric=metric,
-        name="return",
+        name=np.where(none_ended, REACHED, "return"),
         value=numbers(table["score"], source),
         **{column: _words(table[column], source) for column in ("agent", "env")},
         **{column: _whole_numbers(table[column], source) for column in ("seed", "step")},
     )
+    _refuse(table["step"], rows["step"] < 0, source, "numbers of at least 0")
     kind = ["agent", "metric", *fields, "env", "seed"]
     twice = rows[rows.duplicated([*kind, "step"])]
     if len(twice):

@@ -13,6 +13,7 @@ from mico.results.log import few, read_rows
 
 WEIGHTS = ("metric.alpha", "metric.beta")
 MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
+_TOLD = ("agent", "metric", "env", "seed", "steps", "starts", "settings")
 COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
 
 
@@ -25,8 +26,15 @@ class Logged(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> "Logged":
-        """What lies in a run's folder."""
-        return cls(folder, json.loads((folder / "config.json").read_bytes()), read_rows(folder / "log.jsonl"))
+        """What lies in a run's folder; a ValueError names the file that is not a run's."""
+        config, log = json.loads((folder / "config.json").read_bytes()), read_rows(folder / "log.jsonl")
+        lacking = [name for name in _TOLD if name not in config]
+        if lacking:
+            raise ValueError(f"{folder / 'config.json'} must tell {', '.join(_TOLD)}, but lacks {', '.join(lacking)}")
+        for row in log:
+            if not isinstance(row.get("return", 0.0), int | float):
+                raise ValueError(f"{folder / 'log.jsonl'} has a return at step {row['step']} that is {row['return']!r}")
+        return cls(folder, config, log)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
