@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mico.experiments.control import Config, plot, run, table
 from mico.results.condensed import COLUMNS, Condensed, write
@@ -47,18 +48,33 @@ def test_the_table_by_hand(results):
 
 
 def test_all_is_drawn(results):
-    swingup, states, humanoid = plot(run(Config(results=results))).axes
-    assert swingup.get_legend_handles_labels()[1] == ["SAC, 1 run", "SAC + MICo, 3 runs"]
+    figure = plot(run(Config(results=results)))
+    swingup, states, humanoid = figure.axes
+    assert swingup.get_title() == "cartpole-swingup, pixels\n1 run of SAC; 3 runs of SAC + MICo"
     curves = {line.get_label(): line.get_xydata().tolist() for line in swingup.lines}
-    assert curves["SAC, 1 run"] == [[10.0 * k, 10.0 * k] for k in range(1, 11)]
+    assert curves["SAC"] == [[10.0 * k, 10.0 * k] for k in range(1, 11)]
     # Its mean ends where the run that was cut short does.
     mean = [[10.0 * k, pytest.approx((20 * k + 200 + 20 * k + 1000) / 3)] for k in range(1, 10)]
-    assert curves["SAC + MICo, 3 runs"] == mean
+    assert curves["SAC + MICo"] == mean
     dotted = sorted(line.get_ydata()[0] for line in swingup.lines if line.get_linestyle() == ":")
     assert dotted == [600, 710]
     for ax, title in ((states, "cartpole-swingup, states"), (humanoid, "humanoid-run, pixels")):
-        assert ax.get_title() == title
+        assert ax.get_title() == f"{title}\n1 run of each"
         assert not [line for line in ax.lines if line.get_linestyle() == ":"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "entries"),
+    [((), ["SAC", "SAC + MICo", "the paper's curve at its end"]), (("humanoid-run",), ["SAC"])],
+)
+def test_one_legend_beside_the_panels_has_all_that_is_drawn(results, tasks, entries):
+    figure = plot(run(Config(tasks=tasks, results=results)))
+    FigureCanvasAgg(figure).draw()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == entries
+    dotted = [line.get_linestyle() == ":" for line in legend.get_lines()]
+    assert dotted == ["paper" in entry for entry in entries]
+    assert not any(ax.get_legend() or legend.get_window_extent().overlaps(ax.get_tightbbox()) for ax in figure.axes)
 
 
 def test_tasks_are_chosen(results):

@@ -50,6 +50,14 @@ def test_the_table_by_hand(results):
     assert found.loc[("other", 0), "ours"] == "1.00"
 
 
+def test_published_numbers_are_as_precise_as_p_is_printed():
+    """Half a unit of their last digit is less than a hundredth of the spread of runs."""
+    for published in PUBLISHED.values():
+        for mean, spread in zip(published.means, published.spreads):
+            for number in (mean, spread):
+                assert 0.5 * 10.0 ** -len(str(number).partition(".")[2]) < 0.01 * spread
+
+
 def test_published_spreads_are_of_a_whole_population():
     numbers = np.array([1.5, 2.0, 2.5, 3.5, 7.0])
     published = Published("dqn", (0.0,), (numbers.std(),))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mico.experiments.cells import in_turn
 from mico.experiments.online_convergence import QUICK, Config, plot, run, table
@@ -182,6 +183,21 @@ def test_figure_compares_each_estimate_with_its_own_limit(frame):
     assert lines["slope −½"][1] / lines["slope −½"][0] == pytest.approx(np.sqrt(2 / 2_000))
     below = {line.get_label() for line in axes[2].lines}
     assert below == {"m = 1", "m = 4", "MICo, against U", "slope −½"}
+
+
+def test_legends_stand_beside_their_row_and_cover_nothing(frame):
+    figure = plot(frame)
+    FigureCanvasAgg(figure).draw()
+    for legend, row in zip(figure.legends, (figure.axes[:2], figure.axes[2:]), strict=True):
+        box = legend.get_window_extent()
+        for ax in row:
+            panel = ax.get_tightbbox()
+            assert box.x0 > panel.x1
+            assert min(box.y1, panel.y1) > max(box.y0, panel.y0)
+            assert ax.get_legend() is None
+            colours = {line.get_label(): line.get_color() for line in ax.lines}
+            shown = zip(legend.get_texts(), legend.get_lines())
+            assert {text.get_text(): line.get_color() for text, line in shown} == colours
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """Figures of scores: what came in goes out, and shows the numbers that were given."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import rcParams
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -53,6 +57,13 @@ def test_styles_differ_beyond_the_palette():
     assert len({(style["color"], style["linestyle"]) for style in found.values()}) == 24
     assert [found[place]["color"] for place in range(6)] == list(PALETTE)
     assert score_plots.styles("ab")["b"] == score_plots.styles("xb")["b"] != score_plots.styles("a")["a"]
+
+
+def test_dashes_can_be_told_apart_by_their_longest_strokes():
+    known = {"--": rcParams["lines.dashed_pattern"], "-.": rcParams["lines.dashdot_pattern"]}
+    known |= {":": rcParams["lines.dotted_pattern"], "-": [np.inf]}
+    strokes = sorted(max((known[dash] if isinstance(dash, str) else dash[1])[::2]) for dash in score_plots.DASHES)
+    assert all(longer > 1.3 * shorter for shorter, longer in pairwise(strokes))
 
 
 def looks_of(*arms):
@@ -210,6 +221,38 @@ def test_improvement_bars_are_sorted_and_counted(ax):
     assert ax.get_yscale() == "symlog"
     colours = [to_hex(bar.get_facecolor()) for bar in ax.patches]
     assert colours == [PALETTE[0], PALETTE[0], PALETTE[1], PALETTE[1]]
+
+
+@pytest.mark.parametrize(
+    ("largest", "least", "height"),
+    [(2500, -220, 3.8), (2500, -220, 12), (320, -7.9, 3.8), (320, -0.3, 3.8), (0.3, -80, 3.8), (90, 60, 3.8)],
+)
+def test_large_improvements_have_ticks_on_both_sides_and_none_over_another(largest, least, height):
+    """Of sixty games with long names, which leave the bars little room."""
+    figure = Figure(figsize=(15.9, height), layout="constrained")
+    percent = pd.Series(np.linspace(largest, least, 60), index=[f"montezuma-revenge-{game}" for game in range(60)])
+    ax = score_plots.improvement_bars(percent, figure.subplots())
+    FigureCanvasAgg(figure).draw()
+    low, high = ax.get_ylim()
+    labels = [label for label, tick in zip(ax.get_yticklabels(), ax.get_yticks()) if low <= tick <= high]
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(upper.y0 > lower.y1 for lower, upper in pairwise(boxes))
+    ticks = [float(label.get_text().replace("−", "-").rstrip("%")) for label in labels]
+    assert ticks == sorted(ticks)
+    assert 0 in ticks
+    assert (min(ticks) < 0) == (least < 0)
+    assert max(ticks) > 0
+    assert max(ticks) > largest / 10
+
+
+def test_a_tall_figure_has_more_ticks_than_a_low_one():
+    counts = []
+    for height in (2.4, 12):
+        figure = Figure(figsize=(6, height), layout="constrained")
+        ax = score_plots.improvement_bars(pd.Series({"a": 2500.0, "b": -220.0}), figure.subplots())
+        FigureCanvasAgg(figure).draw()
+        counts.append(len(ax.get_yticks()))
+    assert counts[1] > counts[0]
 
 
 def test_small_improvements_are_to_scale_with_whole_numbers(ax):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import tyro
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 
 from mico.experiments.cells import Evaluation, in_turn
@@ -100,7 +101,10 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(frame: pd.DataFrame) -> Figure:
-    """Returns of each run (thin) and of the mean over runs; dotted, where the paper's curves end."""
+    """Returns of each run (thin) and of the mean over runs; dotted, where the paper's curves end.
+
+    The legend is beside the panels: curves go everywhere in them.
+    """
     panels = frame.dropna(subset="score").groupby(["task", "arm"])
     colour_of = plots.colours(list(ALGORITHMS))
     columns = min(len(panels), 3)
@@ -112,20 +116,34 @@ def plot(frame: pd.DataFrame) -> Figure:
         for metric, label in ALGORITHMS.items():
             runs = own[own["metric"] == metric]
             if len(runs):
-                plots.runs_and_mean(runs, ax, colour=colour_of[metric], label=f"{label}, {{}}")
+                plots.runs_and_mean(runs, ax, colour=colour_of[metric], label=label)
             if metric in published:
                 ax.axhline(published[metric], color=colour_of[metric], linestyle=":", linewidth=1)
-        ax.set_title(f"{task}, {arm}")
+        ax.set_title(f"{task}, {arm}\n{_counts(own)}", fontsize="medium")
         ax.set_xlabel("steps")
         ax.set_ylabel("return")
         ax.set_xlim(0, own["step"].max())
         ax.set_ylim(0, 1000)
         ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         ax.spines[["top", "right"]].set_visible(False)
-        ax.legend(loc="upper left", framealpha=0.8, edgecolor="none")
     for ax in axes:
         ax.set_axis_off()
+    shown = {str(line.get_label()): line for ax in figure.axes for line in ax.get_legend_handles_labels()[0]}
+    if any(_published(task, arm) for task, arm in panels.groups):
+        shown["the paper's curve at its end"] = Line2D([], [], color="0.3", linestyle=":", linewidth=1)
+    figure.legend(shown.values(), list(shown), loc="outside upper center", ncols=2 * columns, frameon=False)
     return figure
+
+
+def _counts(own: pd.DataFrame) -> str:
+    """How many runs there are of each algorithm, in words that fit a title."""
+    seeds, labels = own.groupby("metric")["seed"].nunique(), {}
+    for metric, label in ALGORITHMS.items():
+        if metric in seeds:
+            labels.setdefault("1 run" if seeds[metric] == 1 else f"{seeds[metric]} runs", []).append(label)
+    if len(labels) == 1:
+        return f"{next(iter(labels))} of each"
+    return "; ".join(f"{count} of {', '.join(alike)}" for count, alike in labels.items())
 
 
 def _published(task: str, arm: str) -> dict[str, int]:

@@ -38,9 +38,9 @@ class Published(NamedTuple):
 
 # Training returns of the JAX agents with the convolutional network of 2015, from google/dopamine, baselines/atari.
 PUBLISHED = {
-    "breakout": Published("dqn", (1.81, 7.11, 14.19, 18.52), (0.09, 0.84, 0.44, 0.48)),
-    "freeway": Published("rainbow", (0.56, 8.78, 22.88, 27.70), (0.29, 2.25, 1.21, 0.20)),
-    "pong": Published("qr-dqn", (-19.76, -14.68, -5.86, 7.36), (0.16, 0.92, 3.17, 2.13)),
+    "breakout": Published("dqn", (1.809, 7.1103, 14.186, 18.515), (0.09385, 0.8355, 0.4356, 0.4764)),
+    "freeway": Published("rainbow", (0.56098, 8.7821, 22.881, 27.696), (0.2868, 2.255, 1.208, 0.1959)),
+    "pong": Published("qr-dqn", (-19.756, -14.679, -5.8584, 7.3622), (0.1626, 0.9194, 3.171, 2.126)),
 }
 
 

@@ -116,7 +116,7 @@ def plot(frame: pd.DataFrame) -> Figure:
     Each is held against what it should go to; MICo by the same sweeps as bisimulation is drawn with it.
     """
     problems = frame["problem"].unique()
-    figure = Figure(figsize=(4.6 * len(problems), 7.2), layout="constrained")
+    figure = Figure(figsize=(4.6 * len(problems) + 1.6, 7.2), layout="constrained")
     above, below = figure.subplots(2, len(problems), squeeze=False)
     online = frame["estimate"].isin(ONLINE)
     own = (frame["estimate"] != "n-step") | (frame["target"] == "n-step-mico")
@@ -128,6 +128,10 @@ def plot(frame: pd.DataFrame) -> Figure:
         upper.set_title(f"{name}: online MICo")
         _draw(named[here & ~online], lower)
         lower.set_title(f"{name}: bisimulation from m samples")
+    for row, place in ((above, "upper"), (below, "lower")):  # beside: bands go everywhere in the Axes
+        figure.legend(*row[0].get_legend_handles_labels(), loc=f"outside right {place}", frameon=False)
+        for ax in row:
+            ax.get_legend().remove()
     return figure
 
 
@@ -138,7 +142,6 @@ def _draw(frame: pd.DataFrame, ax: Axes) -> None:
     ends = np.array([mean.index.min(), mean.index.max()])
     ax.plot(ends, mean.iloc[0] * np.sqrt(ends[0] / ends), "--", color="0.5", linewidth=1, label="slope −½")
     ax.set(xscale="log", yscale="log", xlim=tuple(ends), xlabel="updates of each pair of states", ylabel="mean error")
-    ax.legend(frameon=False, fontsize="small")
 
 
 def _measured(cell: Cell) -> pd.DataFrame:

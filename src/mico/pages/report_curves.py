@@ -10,7 +10,7 @@ from mico.results.intervals import mean_intervals
 from mico.results.score_plots import DASHES, arm_styles
 
 LEVEL = 0.75
-_DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "9 3 2 3 2 3"), strict=True))
+_DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "16 7"), strict=True))
 
 
 def curve_data(curves: pd.DataFrame) -> dict[str, Any]:

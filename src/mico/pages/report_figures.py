@@ -1,6 +1,6 @@
 """The figures of a report with their data, and a sentence for each that the data do not allow."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from mico.pages.report_curves import LEVEL
 from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
 from mico.pages.report_study import Study
 from mico.results import score_plots
-from mico.results.atari_scores import random_scores
+from mico.results.atari_scores import MEASURED, game, random_scores
 from mico.results.improvement import improvements
 from mico.results.intervals import mean_intervals
 from mico.results.score_curves import aggregate_curves
@@ -22,6 +22,8 @@ from mico.results.statistics import Estimate, profile
 _POINTS = 30  # of aggregates against steps, each of which has a bootstrap
 _THRESHOLDS = 81
 _LETTER = 0.085  # inches of a name, about
+_LINE = 0.22  # inches of each line of a legend after the first, which figures have room for
+_NAMES = 12  # more environments than this are counted, not named
 
 
 class Drawing(NamedTuple):
@@ -68,7 +70,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
         parts.append(lines.assign(aggregate=name))
     _legend(figure)
     more = [f"{one}." for one in lost if one not in study.scores.excluded]
-    caption = " ".join([f"Aggregates against steps with 95% intervals, {study.words}.", *more])
+    caption = " ".join([f"Aggregates against steps with 95% intervals, {_shared(study)}.", *more])
     yield Drawing("aggregates-against-steps", caption, figure, pd.concat(parts, ignore_index=True))
 
 
@@ -84,7 +86,7 @@ def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
         found = {arm: study.estimate(table, name) for arm, table in study.tables.items()}
         score_plots.interval_bars(found, ax, label=LABELS[name], style_of=_styles(study))
         parts.append(_as_frame(found).assign(aggregate=name))
-    caption = f"Aggregates at the end with 95% intervals, {study.words}."
+    caption = f"Aggregates at the end with 95% intervals, {_shared(study)}."
     yield Drawing("intervals", caption, figure, pd.concat(parts, ignore_index=True))
 
 
@@ -105,7 +107,7 @@ def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
     data = pd.concat(
         [pd.DataFrame({"arm": arm, "threshold": thresholds, **one._asdict()}) for arm, one in found.items()]
     )
-    caption = f"Performance profiles: the share of runs that score more than τ, with 95% intervals, {study.words}."
+    caption = f"Performance profiles: the share of runs that score more than τ, with 95% intervals, {_shared(study)}."
     yield Drawing("profiles", caption, figure, data)
 
 
@@ -126,8 +128,9 @@ def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
         words = (
             f"{arm} against {base}: difference of mean final returns in per cent of what the baseline has above {zero}."
         )
+        caption = " ".join([words, *_measured(study, percent.index), *(f"{one}." for one in lost)])
         data = percent.rename_axis("env").reset_index()
-        yield Drawing(f"improvement-{_slug(arm)}", " ".join([words, *(f"{one}." for one in lost)]), figure, data)
+        yield Drawing(f"improvement-{_slug(arm)}", caption, figure, data)
 
 
 def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
@@ -142,7 +145,11 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
     looks = dict(zip(found, (_styles(study)[pair.arm] for pair in several)))
     ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement", style_of=looks)
     ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
-    caption = "How likely a run of one arm scores more than a run of the other, mean over environments, 95% intervals."
+    over = {}
+    for pair in several:
+        over.setdefault(_over(study, pair.x.columns), []).append(pair.arm)
+    means = "; ".join(f"{words} ({', '.join(arms)})" if len(over) > 1 else words for words, arms in over.items())
+    caption = f"How likely a run of one arm scores more than a run of the other, 95% intervals, mean {means}."
     yield Drawing("probability-of-improvement", caption, figure, _as_frame(found))
 
 
@@ -195,6 +202,25 @@ def _random_scores(study: Study, base: str) -> dict[str, float]:
     return first_returns(study.frame, base).to_dict()
 
 
+def _measured(study: Study, envs: Iterable[str]) -> list[str]:
+    """A sentence on the games whose random scores are not published."""
+    ours = [env for env in envs if study.scale == "human" and game(env) in MEASURED]
+    return [f"The random policy's scores in {', '.join(ours)} are our own measurements."] if ours else []
+
+
+def _shared(study: Study) -> str:
+    """On which scale scores are, and over which environments."""
+    return f"{study.words}; {_over(study, study.shared_envs)}"
+
+
+def _over(study: Study, envs: Iterable[str]) -> str:
+    """How many environments, and which if they are few."""
+    names = sorted(envs)
+    if len(names) > _NAMES:
+        return f"over {len(names)} of {study.frame['env'].nunique()} environments"
+    return f"over {len(names)} environment{'s' * (len(names) > 1)}: {', '.join(names)}"
+
+
 def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:
     rows = ceil(count / columns)
     figure = Figure(figsize=(max(2.7 * columns, 5.4), 2.2 * rows + 0.9), layout="constrained")
@@ -202,13 +228,14 @@ def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:
 
 
 def _legend(figure: Figure) -> None:
-    """One for all Axes, above them, with as many columns as the figure has room for; names may be long."""
+    """One for all Axes, above them, with as many columns as the figure has room for, which grows by its lines."""
     for legend in [*figure.legends, *(ax.get_legend() for ax in figure.axes)]:
         if legend is not None:
             legend.remove()
     shown = {str(line.get_label()): line for ax in figure.axes for line in ax.lines}
     wide = 0.5 + _LETTER * max(map(len, shown))
     columns = max(1, min(len(shown), int(figure.get_figwidth() / wide)))
+    figure.set_figheight(figure.get_figheight() + _LINE * (ceil(len(shown) / columns) - 1))
     figure.legend(shown.values(), list(shown), loc="outside upper center", ncols=columns, frameon=False)
 
 
