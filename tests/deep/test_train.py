@@ -25,6 +25,7 @@ from mico.deep.envs.host import episode_seed
 from mico.deep.fleet import Simulated
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
+from mico.deep.parts import Parts
 from mico.deep.settings import Schedule, describe
 from mico.deep.train import Manner, train
 from mico.results.log import read_log, read_runs
@@ -43,6 +44,26 @@ def out(tmp_path_factory, quick_compilation):
     folder = tmp_path_factory.mktemp("train") / "out"
     train(RUNS, folder, steps=200)
     return folder
+
+
+def test_targets_are_copied_after_every_period_and_only_then(tmp_path, monkeypatch):
+    schedule, times, copies, play = replace(SCHEDULE, target_period=80, log_period=40), [0], [], Parts.play
+    copy = Parts.copy_targets
+
+    def played(parts, states, time, length, learns):
+        times.append(time + length)
+        return play(parts, states, time, length, learns)
+
+    def copied(parts, states):
+        after = copy(parts, states)
+        same = jax.tree.map(np.array_equal, after[0].params, after[0].target)
+        copies.append((times[-1], all(jax.tree.leaves(same))))
+        return after
+
+    monkeypatch.setattr(Parts, "play", played)
+    monkeypatch.setattr(Parts, "copy_targets", copied)
+    train([replace(RUNS[0], schedule=schedule)], tmp_path / "out", steps=280)
+    assert copies == [(80, True), (160, True), (240, True)]
 
 
 def logs(out):
