@@ -196,6 +196,8 @@ class Args:
 
 
 def main(args: Args) -> None:
+    if args.seeds < 1 or (args.steps is not None and args.steps < EVALUATIONS):
+        raise SystemExit(f"seeds must be at least 1 and steps {EVALUATIONS}, but are {args.seeds} and {args.steps}")
     args.out.mkdir(parents=True, exist_ok=True)
     cells = [
         Cell(task, arm, seed, args.steps or TASKS[task].steps)
@@ -209,6 +211,7 @@ def main(args: Args) -> None:
         for done in as_completed([pool.submit(partial(train, args.out), cell) for cell in left]):
             print("done:", done.result(), flush=True)
     frame = read_runs(args.out).query("name == 'return'")
+    frame = frame[frame["run"].isin(map(str, cells))]  # the folder may have other comparisons too
     frame = frame.sort_values(["env", "metric"], ascending=[True, False], kind="stable")  # "none" comes first
     frame.to_csv(args.out / "returns.csv", index=False)
     table = summary(frame)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from array_api_compat import array_namespace, is_torch_array
+from array_api_compat import array_namespace, is_jax_array, is_torch_array
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.stats import spearmanr
 
@@ -63,7 +63,7 @@ def distances(
         raise ValueError(f"distance must be reduced or learnt, but is {distance!r}")
     phi = _encoded(encode, x, batch)
     other = phi if y is None else _encoded(encode, y, batch)
-    across = _numpy(loss.measures(phi, other))
+    across = _measured(loss, phi, other)
     if distance == "learnt":
         return across
     own = _own(loss, phi, batch)
@@ -140,7 +140,17 @@ def _check_shape(name: str, array: np.ndarray, shape: list[int], who: str) -> No
 def _own(loss: Measures, phi: Any, batch: int) -> np.ndarray:
     """What each has to itself, block by block."""
     blocks = [phi[start : start + batch] for start in range(0, phi.shape[0], batch)]
-    return np.concatenate([_numpy(loss.measures(block, block)).diagonal() for block in blocks])
+    return np.concatenate([_measured(loss, block, block).diagonal() for block in blocks])
+
+
+def _measured(loss: Measures, x: Any, y: Any) -> np.ndarray:
+    """In float64: of long representations, what is reduced is a small difference of large numbers."""
+    if is_jax_array(x):
+        import jax
+
+        with jax.enable_x64(True):
+            return _numpy(loss.measures(*(jax.numpy.asarray(phi, dtype="float64") for phi in (x, y))))
+    return _numpy(loss.measures(x.double(), y.double()) if is_torch_array(x) else loss.measures(x, y))
 
 
 def _equal(x: np.ndarray, y: np.ndarray) -> np.ndarray:

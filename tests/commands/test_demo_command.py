@@ -35,6 +35,16 @@ def test_demo(out, capsys, time):
     assert (out / "runs" / "mine" / "notes.txt").read_text() == "keep"
 
 
+def test_runs_of_others_are_not_replaced(tmp_path, capsys):
+    theirs = tmp_path / "runs" / "learning" / "mine" / "log.jsonl"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("keep")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["demo", "--quick", "--out", str(tmp_path)])
+    assert f"no demo made, but has {tmp_path / 'runs' / 'learning'}" in capsys.readouterr().err
+    assert theirs.read_text() == "keep"
+
+
 def test_the_table_at_the_end_says_what_the_files_say(out):
     summary = pd.read_csv(out / "summary.csv").set_index(["where", "what"])
     correlations = pd.read_csv(out / "correlations.csv")

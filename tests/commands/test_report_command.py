@@ -300,6 +300,11 @@ def test_a_weight_of_nothing_is_a_baseline_too(reported, tmp_path):
     out, _ = reported(tmp_path / "runs")
     pair = ["dqn + mico (metric.alpha=0.1)", "dqn + mico (metric.alpha=0)"]
     assert table(out, "comparisons")[["arm", "baseline"]].iloc[0].tolist() == pair
+    for alpha in (0.0, 0.1):
+        levels = [0.0, *[2.0 + 20 * alpha] * 5]
+        write_fleet(tmp_path / "rising" / f"{alpha}", (0, 1), lambda seed, own=levels: own, metric="mico", alpha=alpha)
+    scaled, _ = reported(tmp_path / "rising", "--normalise", "baseline", out="scaled")
+    assert table(scaled, "aggregates", aggregate="mean").set_index("arm")["value"].to_dict() == {pair[1]: 1, pair[0]: 2}
     assert table(out, "comparisons", comparison="difference of mean")["value"].item() == pytest.approx(0.1)
 
 

@@ -237,6 +237,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env mdp/two-state --steps 400 --out x --cpus 0", "cpus must be more than 0, but is 0.0"),
         ("--env mdp/two-state --steps 400 --out x --gpus -1", "gpus must not be negative, but is -1.0"),
         ("--env mdp/two-state --steps 400 --out x --retries -1", "retries must not be negative, but is -1"),
+        ("--env mdp/two-state --steps 400 --out x --checkpoint-seconds -1", "checkpoint_seconds must not be negative"),
         ("--env mdp/two-state --steps 400 --out x --ray auto --processes 2", "processes are for this machine alone"),
         ("minatr --out x", "'minatr' is neither a .toml, .py or .json file nor a sweep with a name: minatar"),
         ("x.toml --out x", "x.toml: No such file or directory"),

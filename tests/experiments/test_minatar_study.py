@@ -167,6 +167,14 @@ def test_unknown_phases_are_refused():
         replace(SMALL, phases=("first",))
 
 
+def test_a_folder_of_another_kind_is_refused(tmp_path):
+    """Such as the study alone, which is to lie in the folder."""
+    write_study(tmp_path, [(0.01, 0.1)])
+    for folder in (tmp_path / "nowhere", tmp_path / "study"):
+        with pytest.raises(ValueError, match=rf"results must be a folder with .* in it, but is '{folder}'"):
+            known(folder, Config(results=str(folder)))
+
+
 def test_without_any_results_there_is_nothing_to_show(tmp_path):
     with pytest.raises(ValueError, match="there are no results of these runs yet: --train trains them"):
         minatar.run(replace(SMALL, results=str(tmp_path)))

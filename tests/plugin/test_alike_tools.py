@@ -62,6 +62,17 @@ def test_distances_of_either_kind_of_encoder_against_loops(kind, batch):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("norm", [1.0, 1e3, 5e4])
+def test_angles_of_long_representations_keep_their_digits(norm):
+    r"""$2 \arctan(|u - v| / |u + v|)$ of unit vectors, which loses none; U itself is of the size of norm²."""
+    rows = np.abs(RNG.normal(size=(1, 16)) + 0.3 * RNG.normal(size=(20, 16)))
+    rows = (norm * rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    unit = rows.astype(float) / np.linalg.norm(rows.astype(float), axis=1, keepdims=True)
+    apart, along = (np.linalg.norm(unit[:, None] + sign * unit, axis=-1) for sign in (-1, 1))
+    for encode, loss in ((torch.tensor, MICoLoss(beta=0.1)), (jnp.asarray, MICo(beta=0.1))):
+        np.testing.assert_allclose(alike.distances(encode, loss, rows), 0.2 * np.arctan2(apart, along), atol=2e-6)
+
+
 def test_without_others_they_are_those_among_themselves():
     found = alike.distances(by_torch, MICoLoss(), X)
     np.testing.assert_allclose(found, alike.distances(by_torch, MICoLoss(), X, X))

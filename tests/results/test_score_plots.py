@@ -110,6 +110,12 @@ def test_aggregate_lines_show_values_and_bands(ax):
     assert ax.lines[0].get_color() != ax.lines[1].get_color()
 
 
+def test_a_single_point_is_seen(ax):
+    lines = pd.DataFrame({"arm": "a", "step": [100], "value": [1.0], "low": [0.5], "high": [1.5]})
+    score_plots.aggregate_lines(lines, ax, label="IQM")
+    assert ax.lines[0].get_marker() == "o"
+
+
 def test_steps_become_frames_and_styles_may_be_given(ax):
     frame = pd.DataFrame({"arm": "dqn", "step": [10, 20], "value": 1.0, "low": 0.0, "high": 2.0})
     style = {"dqn": {"color": "red", "linestyle": ":"}}

@@ -78,6 +78,8 @@ def test_names_are_sweeps(name):
         ("x.toml", "stepz = 400\nenv = 'mdp/two-state'", "'stepz' is no entry of a sweep: did you mean steps"),
         ("x.toml", "env = 'mdp/two-state'", "a sweep needs steps"),
         ("x.toml", "steps = 400", "a sweep needs env"),
+        ("x.py", "SWEEP = 1 / 0", r"x.py cannot be run: ZeroDivisionError: division by zero"),
+        ("x.py", "SWEEP = (", r"x.py cannot be run: SyntaxError: "),
         ("x.py", "sweep = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is None"),
         ("x.py", "SWEEP = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is 3"),
         ("x.txt", "", r"is neither a .toml, .py or .json file nor a sweep with a name: "),

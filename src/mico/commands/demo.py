@@ -66,6 +66,7 @@ def main(argv: list[str]) -> None:
     options = tyro.cli(Options, prog="mico demo", args=argv)
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)
+    _claim(out / "runs")
     lines = _measure(parts.metrics, out, console)
     lines += _learn(parts.training, out, console)
     lines += _compare(parts.agreement, out, console)
@@ -136,6 +137,16 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
             bars.update(task, total=progress.steps, completed=progress.step, description=words)
 
         yield report
+
+
+def _claim(runs: Path) -> None:
+    """Refuses to replace runs that no demo made, by a mark that the first one leaves."""
+    mark = runs / "of-a-demo"
+    for folder in (runs / "learning", runs / "learnt-metric"):
+        if not mark.exists() and folder.is_dir() and any(folder.iterdir()):
+            raise ValueError(f"out must not hold runs that no demo made, but has {folder}")
+    writable(runs)
+    mark.touch()
 
 
 def _emptied(folder: Path) -> Path:

@@ -20,8 +20,8 @@ def shown(console: Console, what: str, tolerance: float) -> Iterator[None]:
 
         def show(error: float) -> None:
             errors.append(max(error, tolerance))
-            whole = math.log(errors[0] / tolerance)
-            done = whole - math.log(errors[-1] / tolerance)
+            whole = math.log(errors[0]) - math.log(tolerance)
+            done = math.log(errors[0]) - math.log(errors[-1])
             progress.update(task, total=whole or 1.0, completed=done, error=f"error {error:.0e}")
 
         with watch(show):

@@ -63,7 +63,7 @@ class Options:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name} must be more than 0, but is {value}")
-        for name in ("retries", "gpus"):
+        for name in ("retries", "gpus", "checkpoint_seconds"):
             value = getattr(self, name)
             if value is not None and not value >= 0:
                 raise ValueError(f"{name} must not be negative, but is {value}")

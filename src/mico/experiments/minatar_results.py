@@ -30,6 +30,8 @@ class Missing(NamedTuple):
 
 def known(folder: Path, config: Config) -> Known:
     """What the package has of runs as long as these, and what the folder has."""
+    if config.results and not config.train and (not folder.is_dir() or any(folder.glob("*.csv"))):
+        raise ValueError(f"results must be a folder with {' or '.join(PHASES)} in it, but is {config.results!r}")
     lengths: dict[Phase, int] = {"alpha-beta": config.sweep_steps, "study": config.steps}
     packaged = {phase: condensed.of_length(condensed.read(PACKAGED / phase), lengths[phase]) for phase in PHASES}
     found = {phase: condensed.merged(packaged[phase], condensed.read(folder / phase)) for phase in PHASES}

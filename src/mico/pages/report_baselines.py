@@ -66,11 +66,14 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
 
     It is none where b - f is not clearly above 0, by its 75% interval over seeds: noise would be the unit.
     """
-    plain = frame.loc[frame["metric"] == "none", "arm"].unique()
+    without = frame["metric"] == "none"
+    if "metric.alpha" in frame.columns and not without.any():
+        without = frame["metric.alpha"] == 0
+    plain = frame.loc[without, "arm"].unique()
     if named is None and len(plain) != 1:
         known = ", ".join(frame["arm"].unique())
         raise ValueError(
-            f"normalise is baseline, but there are {len(plain)}: --normalise takes one arm's name of {known}"
+            f"normalise is baseline, but there are {len(plain) or 'none'}: --normalise takes one arm's name of {known}"
         )
     arm = plain[0] if named is None else named
     first = first_returns(frame, arm)

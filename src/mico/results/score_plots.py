@@ -218,7 +218,7 @@ def _columns(frame: pd.DataFrame) -> Band:
 
 
 def _band(ax: Axes, x: np.ndarray, band: Band, label: Any, style: Style) -> None:
-    ax.plot(x, band.value, label=label, **style)
+    ax.plot(x, band.value, label=label, **({"marker": "o"} if len(x) == 1 else {}), **style)  # no line has one point
     ax.fill_between(x, band.low, band.high, color=style["color"], alpha=0.2, linewidth=0)
 
 

@@ -51,7 +51,10 @@ def _from_toml(path: Path) -> dict[str, Any]:
 
 def _from_python(path: Path) -> dict[str, Any]:
     path.read_bytes()  # an OSError that names the file, if it cannot be read
-    found = runpy.run_path(str(path)).get("SWEEP")
+    try:
+        found = runpy.run_path(str(path)).get("SWEEP")
+    except Exception as error:  # whatever a file of somebody's own may do
+        raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
     if not isinstance(found, Sweep):
         raise ValueError(f"{path} must define SWEEP, a mico.sweeps.grid.Sweep, but that is {found!r}")
     return found.as_json()

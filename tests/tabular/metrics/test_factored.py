@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 
 from chains import CHAINS, bump, every_chain, ring
-from mico.tabular import MDP, Chain, ToleranceWarning, distance, factored_mico
+from mico.tabular import MDP, Chain, ToleranceWarning, distance, factored_mico, garnet
+from mico.tabular.outcomes import RewardLaw
 from strategies import mdps, sparse
 
 BOTH = ("mico", "reduced-mico")
@@ -28,6 +29,26 @@ def test_within_the_error_of_the_dense_solution(chain, tolerance):
     found = factored_mico(chain, tolerance=tolerance)
     assert 0 <= found.error <= tolerance
     check_against_dense(found, chain)
+
+
+@pytest.mark.parametrize("share", [0.0, 4e-18, 1e-170])
+def test_rewards_that_are_never_or_hardly_ever_paid(share):
+    """The second is what a softmax of 0 and −40 gives: beside 1 it is nothing."""
+    weights = np.array([[0.5, 0.5 - share, share], [1 - share, 0.0, share]])
+    levels = np.array([-1.0, 1.0, 2.0])
+    for sign in (1.0, -1.0):  # at the upper end of the rewards and at the lower one
+        order = np.argsort(sign * levels)
+        law = RewardLaw(sign * levels[order], weights[:, order])
+        chain = Chain([[0.5, 0.5], [0.2, 0.8]], law.weights @ law.levels, 0.9, law=law)
+        check_against_dense(factored_mico(chain), chain)
+
+
+def test_shares_of_rewards_that_add_up_to_more_than_1_by_rounding():
+    for seed in range(740, 750):
+        rng = np.random.default_rng(seed)
+        rewards = rng.choice(rng.random(40), (10, 2, 10))
+        chain = MDP(garnet(10, 2, seed=seed).transition, rewards, 0.9).chain(reward="sampled")
+        check_against_dense(factored_mico(chain), chain)
 
 
 @every_chain

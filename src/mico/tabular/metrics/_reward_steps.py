@@ -38,9 +38,11 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
         above = (group[np.searchsorted(raw, rewards)][:, None] > np.arange(jumps.size)).astype(float)
     else:
         grouped = chain.law.weights @ np.eye(group[-1] + 1)[group]
-        above = np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1]
+        above = np.minimum(np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1], 1)  # sums of shares may round to more
     rare = np.where(above.mean(axis=0) > 0.5, 1 - above, above)
-    return RewardSteps(np.sqrt(jumps) * rare, jumps, float((high - low).max()) / 2)
+    features = np.sqrt(jumps) * rare
+    ever = (features**2).max(axis=0, initial=0) > 0  # a value that no state ever pays, or next to never, is no step
+    return RewardSteps(features[:, ever], jumps[ever], float((high - low).max()) / 2)
 
 
 def _groups(raw: Float[np.ndarray, " k"], width: float, levels: int | None) -> Int[np.ndarray, " k"]:
