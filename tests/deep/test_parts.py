@@ -10,6 +10,7 @@ import jax
 import numpy as np
 import pytest
 
+from mico.deep import load
 from mico.deep.envs import Atari, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
@@ -122,3 +123,12 @@ def test_what_has_two_parts_keeps_them_wherever_it_goes_on(acting, tmp_path, mon
     train(runs(acting=acting), tmp_path / "parts", steps=240, resume=True)
     assert json.loads((tmp_path / "parts/fleet.json").read_bytes())["parts"] == [2, 1]
     assert left(tmp_path / "parts") == left(tmp_path / "whole")
+
+
+def test_what_has_one_part_keeps_it_on_a_smaller_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr("mico.deep.train.usual_sizes", lambda runs: [3])
+    train(runs(), tmp_path / "parts", steps=80)
+    monkeypatch.setattr("mico.deep.train.usual_sizes", lambda runs: [2, 1])
+    train(runs(), tmp_path / "parts", steps=160, resume=True)
+    assert "parts" not in json.loads((tmp_path / "parts/fleet.json").read_bytes())
+    assert load(sorted(tmp_path.glob("parts/*seed0"))[0]).step == 160

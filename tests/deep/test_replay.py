@@ -149,7 +149,7 @@ def test_uniform_draws_are_independent_and_equally_frequent(after):
 def test_prioritised_draws_follow_the_root_of_the_losses():
     replay = Replay(capacity=60, batch_size=5000, sampling="prioritised")
     memory, time = filled(replay, numbered("." * 30))
-    memory = jax.jit(replay.reprioritise)(memory, jnp.arange(29), jnp.arange(1.0, 30.0) ** 2)
+    memory = jax.jit(replay.reprioritise)(memory, jnp.arange(29), (2 * jnp.arange(1.0, 30.0)) ** 2)
     batch, ids = drawn(replay, memory, time)
     counts = np.bincount(np.asarray(ids), minlength=29)
     share = np.arange(1, 30) / np.arange(1, 30).sum()

@@ -124,6 +124,9 @@ def test_sampled_fractions_are_the_same_in_every_call():
     np.testing.assert_allclose(run.values(STATES[4]), run.values(STATES)[4], rtol=1e-5)
     other = Trained(replace(run.settings, seed=4), 0, run.params)
     assert not np.array_equal(other.values(STATES), run.values(STATES))
+    for seed in range(20):
+        one = Trained(replace(run.settings, seed=seed), 0, run.params)
+        np.testing.assert_array_equal(one.act(STATES), one.values(STATES).argmax(axis=1))
 
 
 def test_observations_of_other_shapes_are_refused():

@@ -41,6 +41,11 @@ class Chunks:
         fitting = [one for one in self.lengths if one <= length and time % one == 0]
         return fitting[-1] if fitting else self.lengths[0] - time % self.lengths[0]
 
+    def even_end(self, time: int, steps: int) -> int:
+        """Where chunks of several updates end; then, in one more, what is left of all steps, however long they were."""
+        whole = steps - steps % self.lengths[0]
+        return whole if time < whole else steps
+
     def finished(self, length: int, *, learns: bool) -> None:
         """A chunk has been played: what it took since the one before, if both are of the length in question."""
         now, last = clock.monotonic(), self._last

@@ -144,7 +144,8 @@ def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
 def kept_in(out: Path, *, resume: bool) -> Kept:
     """As fleet.json holds it; nothing in a folder that is new."""
     found = fleet_in(out, resume=resume) or {}
-    return Kept([Label(**label) for label in found.get("labels", [])], found.get("parts", []))
+    one = [len(found["runs"])] if found else []  # which fleet.json does not tell
+    return Kept([Label(**label) for label in found.get("labels", [])], found.get("parts", one))
 
 
 def _read_json(file: Path) -> Any:

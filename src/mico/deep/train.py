@@ -193,7 +193,8 @@ class _Training:
     def _play(self) -> Chunk:
         """Set the device to work on a chunk, and on what is due at its end."""
         schedule, learns = self._fleet.schedule, self.time >= self.learns_from
-        length = min(self._chunks.next(self.time, learns=learns), self._steps - self.time)
+        end = self._chunks.even_end(self.time, self._steps)
+        length = min(self._chunks.next(self.time, learns=learns), end - self.time)
         self._state, happened = self._parts.play(self._state, self.time, length, learns)
         self.time += length
         if schedule.copies_at(self.time):

@@ -77,7 +77,7 @@ class Trained:
 def _values(
     agent: AbstractValueAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
 ) -> Float[Array, "B A"]:
-    key = jax.random.key(seed)
+    key, _ = jax.random.split(jax.random.key(seed))  # as acting does
     return jax.vmap(lambda one: agent.q_values(params.head, params.encoder(one), key))(batch)
 
 

@@ -58,7 +58,7 @@ def adam(name, field, one, other):
     r"""The first step is $-\eta\,g / (|g| + \epsilon)$."""
     gradient = {"weight": jnp.asarray([1e-3, -2.0])}
     for value in (one, other):
-        agent = small_agent(name, **({"learning_rate": 0.5, "adam_epsilon": 0.0} | {field: value}))
+        agent = small_agent(name, **({"learning_rate": 0.5, "adam_epsilon": 1e-30} | {field: value}))
         optimiser = agent.optimiser()
         found, _ = optimiser.update(gradient, optimiser.init(gradient))
         g = np.array([1e-3, -2.0])
@@ -164,7 +164,7 @@ CHECKS = {
     "horizon": (window, 1, 2),
     "discount": (window, 0.9, 0.5),
     "learning_rate": (adam, 0.5, 0.1),
-    "adam_epsilon": (adam, 0.0, 1e-2),
+    "adam_epsilon": (adam, 1e-30, 1e-2),
     "reward_clip": (clipped_rewards, None, 0.5),
     "importance": (weights_count, "weighted", "none"),
     "priorities": (priorities_change, "combined", "td"),

@@ -38,7 +38,8 @@ class AbstractAgent(eqx.Module):
     def __check_init__(self) -> None:
         check_choices(self)
         check_least(self, horizon=1)
-        check_range(self, discount=(0.0, 1.0), learning_rate=(0.0, float("inf")), adam_epsilon=(0.0, 1.0))
+        check_range(self, discount=(0.0, 1.0), learning_rate=(0.0, float("inf")))
+        check_range(self, adam_epsilon=(1e-30, 1.0))  # a step of Adam's is 0/0 where no gradient ever came
         if self.reward_clip is not None:
             check_range(self, reward_clip=(0.0, float("inf")))
 
