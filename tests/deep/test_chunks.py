@@ -91,7 +91,7 @@ def test_where_a_training_goes_on_no_chunk_is_of_a_new_length(begin, expected):
 
 
 def test_what_is_left_at_the_end_is_a_chunk_of_its_own_wherever_those_before_it_ended():
-    """Of 2,024 steps in chunks of 40 or of 8 the same 2,020 … 2,024 or none: one update is computed otherwise."""
+    """Of 2,028 steps the last four, after chunks of 40 as of 8: a single update is computed otherwise."""
     chunks = Chunks(Schedule(**USUAL))
     assert chunks.lengths[0] == 8
     assert [chunks.even_end(time, 2_024) for time in (0, 2_000, 2_016)] == [2_024] * 3
