@@ -1,6 +1,7 @@
 """MDPs and chains: what is accepted, what is refused and with which words, and the numbers that follow."""
 
 import itertools
+from fractions import Fraction
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
-from mico.tabular import MDP, Chain
+from mico.tabular import MDP, Chain, distance
+from mico.tabular import mdp as mdp_module
+from mico.tabular.outcomes import RewardLaw
 from strategies import mdps, sparse
 
 KERNEL = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])  # [S, A, S]
@@ -122,3 +125,39 @@ def test_lists_of_numbers_will_do():
     mdp = MDP([[[1, 0], [0, 1]], [[0, 1], [1, 0]]], [[0, 1], [2, 3]], 0)
     assert mdp.discount == 0.0
     np.testing.assert_array_equal(mdp.chain([[1, 0], [0, 1]]).transition, [[1, 0], [1, 0]])
+
+
+def test_the_gap_of_rewards_of_many_levels():
+    """Of two whole numbers below k drawn alike, (k² − 1)/3k; of one and the lowest, (k − 1)/2. No matrix [k, k]."""
+    k = 60_001
+    weights = sp.csr_array(np.stack([np.full(k, 1 / k), np.eye(1, k)[0]]))
+    law = RewardLaw(np.arange(k, dtype=float), weights)
+    gap = Chain(np.eye(2), [(k - 1) / 2, 0.0], 0.5, law=law).reward_gap()
+    between = (k - 1) / 2
+    np.testing.assert_allclose(gap, [[(k**2 - 1) / (3 * k), between], [between, 0.0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("part", [1, 7, 10**6])
+def test_the_gap_of_rewards_by_loops(part, monkeypatch):
+    """However many states are taken at a time."""
+    monkeypatch.setattr(mdp_module, "_CHUNK", part)
+    rng = np.random.default_rng(0)
+    levels, weights = np.sort(rng.normal(size=6)), rng.dirichlet(np.full(6, 0.3), size=5)
+    gap = Chain(np.eye(5), weights @ levels, 0.5, law=RewardLaw(levels, sp.csr_array(weights))).reward_gap()
+    for x, y in np.ndindex(5, 5):
+        pairs = (weights[x, i] * weights[y, j] * abs(levels[i] - levels[j]) for i, j in np.ndindex(6, 6))
+        assert gap[x, y] == pytest.approx(sum(pairs), abs=1e-14)
+
+
+def test_the_error_holds_for_laws_that_are_given():
+    """Against exact fractions, of the shares as they were given and scaled to sum to 1."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        levels, weights = np.sort(rng.normal(size=2000)), rng.dirichlet(np.full(2000, 0.05), size=2)
+        law = RewardLaw(levels, sp.csr_array(weights))
+        found = distance("mico", Chain(np.eye(2), weights @ levels, 0.0, law=law), reward="sampled")
+        sums = [list(itertools.accumulate(map(Fraction, row))) for row in weights]
+        steps = [Fraction(high) - Fraction(low) for low, high in itertools.pairwise(levels)]
+        one, other = ([share / row[-1] for share in row[:-1]] for row in sums)
+        gap = sum(s * (p * (1 - q) + q * (1 - p)) for s, p, q in zip(steps, one, other, strict=True))
+        assert abs(Fraction(found.value[0, 1]) - gap) <= Fraction(found.error)

@@ -24,6 +24,7 @@ from mico.tabular.validation import (
 
 Reward = Literal["mean", "sampled"]
 _EPS = float(np.finfo(float).eps)
+_CHUNK = 2**23  # numbers of an array that is needed in parts only
 _DIRECT_SOLVE = 20_000  # states up to which a sparse LU is the quick way to a value
 
 
@@ -56,8 +57,10 @@ class Chain:
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
         check_span(self.reward, self.discount)
-        self.relative, self.rounding = self.reward, Rounding()
-        self.law = None if law is None else checked_law(law, self.reward)
+        self.relative, self.rounding, self.law = self.reward, Rounding(), None
+        if law is not None:
+            self.law = checked_law(law, self.reward)
+            self.rounding = Rounding(_summed(self.law.levels.size, self.law.levels - self.law.levels[0]))
 
     @property
     def num_states(self) -> int:
@@ -82,9 +85,12 @@ class Chain:
         r"""$|r_x - r_y|$; with a reward law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
         if self.law is None:
             return np.abs(self.relative[:, None] - self.relative[None, :])
-        levels, weights = self.law
-        apart = np.abs(levels[:, None] - levels[None, :])
-        return weights @ (weights @ apart).T
+        (levels, weights), gaps = self.law, []
+        for part in np.array_split(np.arange(self.num_states), 1 + weights.shape[0] * levels.size // _CHUNK):
+            shares = weights[part].toarray()
+            apart = _excess(shares, levels) + _excess(shares[:, ::-1], -levels[::-1])[:, ::-1]  # E|z − R|
+            gaps.append(apart @ weights.T)
+        return np.concatenate(gaps)
 
     def lifted(self) -> "Chain":
         """The chain on pairs whose value is the MICo distance (the paper's lemma); pair (x, y) stands at x·S + y."""
@@ -214,6 +220,11 @@ def _centred(reward: np.ndarray) -> np.ndarray:
     low, high = float(reward.min()), float(reward.max())
     middle = low / 2 + high / 2
     return checked_reward(reward - middle, reward.shape) if abs(middle) > high - low else reward
+
+
+def _excess(shares: Float[np.ndarray, "S k"], levels: Float[np.ndarray, " k"]) -> Float[np.ndarray, "S k"]:
+    r"""$\mathbb E(z_j - R)^+$ at each level: the distribution function, summed up to it."""
+    return np.pad((shares.cumsum(axis=1)[:, :-1] * np.diff(levels)).cumsum(axis=1), ((0, 0), (1, 0)))
 
 
 def longest_row(matrix: Matrix) -> int:

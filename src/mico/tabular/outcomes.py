@@ -10,6 +10,7 @@ from mico.tabular.validation import (
     Matrix,
     check_finite,
     check_index,
+    check_kind,
     check_whole,
     checked_rows,
     is_sparse_list,
@@ -56,13 +57,15 @@ class Outcomes(NamedTuple):
 
 def checked_law(law: RewardLaw, reward: Float[np.ndarray, " S"]) -> RewardLaw:
     """Levels that ascend, a distribution over them for each state, and the rewards as its means."""
+    check_kind("law", law, RewardLaw, "a RewardLaw")
     levels = numbers("law.levels", law.levels)
     check_finite("law.levels", levels)
     if levels.ndim != 1 or not np.all(np.diff(levels) > 0):
         raise ValueError("law.levels must be a vector of ascending numbers")
-    if law.weights.shape != (reward.size, levels.size):
-        raise ValueError(f"law.weights has shape {list(law.weights.shape)}, not {[reward.size, levels.size]}")
-    weights = checked_rows("law.weights", sp.csr_array(law.weights), lambda row: f"state {row}", "level")
+    given = law.weights if sp.issparse(law.weights) else numbers("law.weights", law.weights)
+    if given.shape != (reward.size, levels.size):
+        raise ValueError(f"law.weights has shape {list(given.shape)}, not {[reward.size, levels.size]}")
+    weights = checked_rows("law.weights", sp.csr_array(given), lambda row: f"state {row}", "level")
     off = np.abs(weights @ levels - reward) > 1e-6 * np.abs(levels).max()
     if off.any():
         raise ValueError(f"reward of state {int(off.argmax())} is not the mean of its law")

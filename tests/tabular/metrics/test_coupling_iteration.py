@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mico.tabular import METRICS, distance, garnet, problem
+from mico.tabular import MDP, METRICS, distance, garnet, problem
 from mico.tabular.metrics import _coupling_iteration
 
 MDPS = {
@@ -28,3 +28,27 @@ def test_solutions_are_fixed_points_of_the_definition(name, mdp, direct, monkeyp
     monkeypatch.setattr(_coupling_iteration, "_MANY_SWEEPS", 0.0)
     swept = distance(name, mdp, tolerance=1e-7)
     np.testing.assert_allclose(value, swept.value, rtol=0, atol=error + swept.error)
+
+
+@pytest.mark.filterwarnings("ignore::mico.tabular.ToleranceWarning")
+@pytest.mark.parametrize("gap", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("seed", [141, 148, 278, 318, 460, 552])
+def test_two_states_at_discounts_so_near_one_that_sweeps_would_not_end(gap, seed):
+    """Between two states mass moves one way only, so the distance solves an equation in one number.
+
+    With these seeds the two players of the game, improved both at once, go round in circles.
+    """
+    rng = np.random.default_rng(seed)
+    transition = rng.dirichlet([0.02, 0.02], size=(2, 2))
+    reward, discount = rng.normal(size=(2, 2)), 1 - gap
+    mdp = MDP(transition, reward, discount)
+    moved = np.abs(transition[0, :, None, 0] - transition[1, :, 0])
+    apart = np.abs(reward[0][:, None] - reward[1])
+    below, above = 0.0, apart.max() / gap
+    for _ in range(200):
+        middle = (below + above) / 2
+        terms = apart + discount * moved * middle
+        larger = max(terms.min(axis=0).max(), terms.min(axis=1).max()) > middle
+        below, above = (middle, above) if larger else (below, middle)
+    value, error, _ = distance("lax-bisimulation", mdp, tolerance=1e-6 / gap)
+    assert abs(value[0, 1] - above) <= error + 1e-12 * above

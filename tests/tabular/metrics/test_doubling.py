@@ -156,3 +156,12 @@ def test_single_precision_has_a_larger_and_honest_error(library, discount):
         true = np.abs(np.float64(value) - exact(transition, gap, discount)).max()
         assert true <= error
         assert 1e-8 < error < 1e-3 / (1 - discount) ** 2
+
+
+def test_rows_that_are_off_by_more_than_rounding_are_scaled():
+    """As chains do it; a certificate for the rows as they are would be one for another equation."""
+    transition, gap = equation(6, 7)
+    for off in (1e-12, 1e-9, 9e-6):
+        value, error, _ = mico.doubling(transition * (1 + off), gap, 0.99, tolerance=1e-9)
+        assert np.abs(value - exact(transition, gap, 0.99)).max() <= error + 1e-11
+        assert error <= 1e-9

@@ -162,7 +162,8 @@ def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(tolerance)
     assert found.error < 1e-6
 
 
-@pytest.mark.parametrize("scale", [1e-9, 1e9])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("scale", [1e-300, 1e-9, 1e9, 1e160, 1e300])
 def test_rewards_of_any_size(scale):
     for name in ("grid", "garnet", "star, rewards at all leaves"):
         chain = CHAINS[name]
@@ -234,8 +235,9 @@ def test_questions_that_are_refused():
         (lambda: found.rows(0, "U"), "metric must be 'mico' or 'reduced-mico', not 'U'"),
         (lambda: found.neighbours(0, 0), r"k must lie in 1..29, but is 0"),
         (lambda: found.neighbours(0, 30), r"k must lie in 1..29, but is 30"),
-        (lambda: found.neighbours(30, 1), r"x holds 30..30, but states are 0..29"),
-        (lambda: found.neighbours(0.5, 1), "x must hold states as integers"),
+        (lambda: found.neighbours(30, 1), r"x must lie in 0..29, but is 30"),
+        (lambda: found.neighbours(0.5, 1), "x must be a whole number, not 0.5"),
+        (lambda: found.neighbours([0, 1], 1), "x must be a whole number, not"),
         (lambda: found.neighbours(0, 1.5), "k must be a whole number, not 1.5"),
         (lambda: found.embedding(0), "k must be at least 1, but is 0"),
     ):

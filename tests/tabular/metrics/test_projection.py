@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
-from chains import every_chain
+from chains import CHAINS, every_chain
 from mico.tabular.metrics._krylov import NumpyBasis
 from mico.tabular.metrics._projection import project, weights
 
@@ -34,3 +34,12 @@ def test_weights_make_the_discounted_chain_a_contraction(chain):
     assert root.min() >= 1
     scaled = np.sqrt(chain.discount) * root[:, None] * chain.dense_transition() / root[None, :]
     assert np.linalg.norm(scaled, 2) < 1
+
+
+@pytest.mark.parametrize("name", ["grid", "garnet", "star, rewards at all leaves"])
+@pytest.mark.parametrize("gap", [1e-4, 1e-9])
+def test_weights_at_discounts_so_near_one_that_counting_would_not_end(name, gap):
+    transition = CHAINS[name].transition
+    found = weights(transition, 1 - gap)
+    assert found.min() >= 1
+    assert ((1 - gap) * (transition.T @ found) < found).all()

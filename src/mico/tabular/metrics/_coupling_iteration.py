@@ -21,7 +21,7 @@ from mico.tabular.metrics._operator import Solution
 from mico.tabular.metrics._progress import tell
 
 _MANY_SWEEPS = 0.005  # below this 1 − γ·(mass moved), linear equations beat sweeps
-_TRIES = 10
+_TRIES = 1000
 _DIRECT = 6000  # pairs up to which they are solved by elimination
 
 
@@ -32,7 +32,8 @@ class Comparison(NamedTuple):
     first: Int[np.ndarray, "T C"]  # which row on the side of x
     second: Int[np.ndarray, "T C"]
     gap: Float[np.ndarray, "T C"]
-    combine: Callable[[np.ndarray], np.ndarray]  # [T, C] → [T]
+    combine: Callable[[np.ndarray], np.ndarray]  # [T, C] → [T], the largest of some smallest terms
+    smallest: Callable[[np.ndarray], np.ndarray]  # [T, C] → [T, K], which those are
     matters: Callable[[np.ndarray, np.ndarray], np.ndarray]  # bounds below and above, [T, C] each → which can matter
     discount: float
 
@@ -59,7 +60,7 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         goal = max(slack * tolerance, 4 * rounding)
         coupled = couplings.matrix()
         if slack < _MANY_SWEEPS:
-            upper = np.minimum(upper, _jump(comparison, coupled, upper, slack))
+            upper = np.minimum(upper, _jump(comparison, coupled, upper, (slack, goal / 8)))
         upper, high = _descend(comparison, coupled, upper, (goal / 4, haste))
         enough = (high - gap - goal / 4).ravel() / comparison.discount if comparison.discount else -np.ones(gap.size)
         low = gap + comparison.discount * couplings.below(square(upper), enough).reshape(gap.shape)
@@ -93,28 +94,43 @@ def _descend(
 
 
 def _jump(
-    comparison: Comparison, coupled: sp.csr_array, upper: Float[np.ndarray, " T"], slack: float
+    comparison: Comparison, coupled: sp.csr_array, upper: Float[np.ndarray, " T"], stop: tuple[float, float]
 ) -> Float[np.ndarray, " T"]:
     """An upper bound near the couplings' own fixed point, by linear equations where sweeps would be very many.
 
-    The equations are those of the terms that count now, taken anew until the same ones do. What the operator still
-    adds to their solution, over `slack`, lifts it above the fixed point.
+    A game of two, solved by policy iteration of the one who takes the largest inside that of the one who takes the
+    smallest (Hoffman and Karp, 1966); both at once could go round in circles. What the operator still adds to the
+    solution, over `slack`, lifts it above the fixed point.
     """
-    everyone, value = np.arange(upper.size), upper
+    value, (slack, close) = upper, stop
+    terms = _terms(comparison, coupled, value)
+    offered = comparison.smallest(terms)
     for _ in range(_TRIES):
+        largest = np.take_along_axis(terms, offered, axis=1).argmax(axis=1, keepdims=True)
+        value = _evaluated(comparison, coupled, np.take_along_axis(offered, largest, axis=1)[:, 0], value, close)
         terms = _terms(comparison, coupled, value)
-        counting = np.abs(terms - comparison.combine(terms)[:, None]).argmin(axis=1)
-        rows = coupled[everyone * terms.shape[1] + counting]
-        system = sp.eye_array(upper.size, format="csr") - comparison.discount * rows
-        goal = comparison.gap[everyone, counting]
-        if upper.size <= _DIRECT:
-            value = splu(system.tocsc()).solve(goal)
-        else:
-            value, _ = gmres(system, goal, x0=value, rtol=1e-9, restart=60, maxiter=20)
-        above = float((comparison.combine(_terms(comparison, coupled, value)) - value).max())
-        if above <= 1e-6 * slack * float(upper.max()):
-            break
-    return value + max(0.0, above) / slack
+        if float((np.take_along_axis(terms, offered, axis=1).max(axis=1) - value).max()) <= close:
+            if float((value - comparison.combine(terms)).max()) <= close:
+                break
+            offered = comparison.smallest(terms)
+    return value + max(0.0, float((comparison.combine(terms) - value).max())) / slack
+
+
+def _evaluated(
+    comparison: Comparison,
+    coupled: sp.csr_array,
+    counting: Int[np.ndarray, " T"],
+    guess: Float[np.ndarray, " T"],
+    close: float,
+) -> Float[np.ndarray, " T"]:
+    """The distances if one term each, and always that one, counts."""
+    everyone = np.arange(guess.size)
+    rows = coupled[everyone * comparison.gap.shape[1] + counting]
+    system = sp.eye_array(guess.size, format="csr") - comparison.discount * rows
+    goal = comparison.gap[everyone, counting]
+    if guess.size <= _DIRECT:
+        return splu(system.tocsc()).solve(goal)
+    return gmres(system, goal, x0=guess, rtol=0.0, atol=close / 2, restart=60, maxiter=20)[0]
 
 
 def _terms(comparison: Comparison, coupled: sp.csr_array, value: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T C"]:

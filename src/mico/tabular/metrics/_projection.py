@@ -84,7 +84,7 @@ class _Space:
         while True:
             more = power @ solved @ power.T
             solved = solved + more
-            if np.abs(more).max() <= _EPS**2 * np.abs(solved).max():
+            if not np.abs(more).max() > _EPS**2 * np.abs(solved).max():
                 return (solved + solved.T) / 2
             power = power @ power
 
@@ -128,12 +128,18 @@ class _Space:
 
 
 def weights(transition: Any, discount: float) -> Float[np.ndarray, " S"]:
-    r"""Weights of at least 1 with $\gamma P^\top w < w$: discounted visits, counted from everywhere at once."""
+    r"""Weights of at least 1 with $\gamma P^\top w < w$: discounted visits, counted from everywhere at once.
+
+    On a chain that mixes, those of all later times are like those of the latter half of the times counted.
+    """
     backward = sp.csr_array(transition.T)
-    later = (1 + discount) / 2
-    visits = np.ones(backward.shape[0])
-    while True:
-        flow = backward @ visits
-        if (discount * flow < (1 - 1e-3 * (1 - discount)) * visits).all():
-            return visits
-        visits = 1 + later * flow
+    later, least = (1 + discount) / 2, 1 - 1e-3 * (1 - discount)
+    visits, mark, times, lap = np.ones(backward.shape[0]), np.zeros(backward.shape[0]), 1, 1
+    while not (discount * (flow := backward @ visits) < least * visits).all():
+        visits, times = 1 + later * flow, times + 1
+        if times == 2 * lap:
+            whole = visits + later**times / (1 - later) * (visits - mark) / lap
+            if (discount * (backward @ whole) < least * whole).all():
+                return whole
+            mark, lap = visits, times
+    return visits

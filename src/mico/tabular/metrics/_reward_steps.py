@@ -3,6 +3,7 @@ r"""The rewards of a chain as steps from value to value, a feature each: $\mathb
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from jaxtyping import Float, Int
 
 from mico.tabular.mdp import Chain
@@ -18,6 +19,12 @@ class RewardSteps(NamedTuple):
     features: Float[np.ndarray, "S p"]
     jumps: Float[np.ndarray, " p"]
     rounded_by: float
+
+    def scaled(self) -> tuple["RewardSteps", float]:
+        """The same in a unit in which rewards are about 1, and that unit: a power of 4, so that nothing is rounded."""
+        span = float(self.jumps.sum())
+        unit = 4.0 ** round(np.log2(max(span, 1e-290)) / 2) if span else 1.0  # 1 over it is a number, too
+        return RewardSteps(self.features / np.sqrt(unit), self.jumps / unit, self.rounded_by / unit), unit
 
 
 def reward_steps(chain: Chain, width: float, levels: int | None, most: float) -> RewardSteps:
@@ -37,7 +44,8 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
     if chain.law is None:
         above = (group[np.searchsorted(raw, rewards)][:, None] > np.arange(jumps.size)).astype(float)
     else:
-        grouped = chain.law.weights @ np.eye(group[-1] + 1)[group]
+        member = sp.csr_array((np.ones(raw.size), group, np.arange(raw.size + 1)))
+        grouped = (chain.law.weights @ member).toarray()
         above = np.minimum(np.cumsum(grouped[:, ::-1], axis=1)[:, -2::-1], 1)  # sums of shares may round to more
     rare = np.where(above.mean(axis=0) > 0.5, 1 - above, above)
     features = np.sqrt(jumps) * rare

@@ -39,6 +39,7 @@ def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> Solution
         second=y[:, None] + offsets,
         gap=np.stack([np.abs(chain.relative[x] - chain.relative[y]) for chain in chains], axis=1),
         combine=lambda terms: terms.max(axis=1),
+        smallest=lambda terms: np.indices(terms.shape)[1],
         matters=lambda low, high: high >= low.max(axis=1, keepdims=True),
         discount=chains[0].discount,
     )

@@ -71,6 +71,7 @@ class FactoredMICo:
 
     def neighbours(self, x: int, k: int, metric: Kind = "mico") -> Neighbours:
         """The k states other than x that are nearest to it."""
+        check_whole("x", x, 0, self.num_states - 1)
         check_whole("k", k, 1, self.num_states - 1)
         row = self.rows(x, metric)
         row[x] = np.inf
@@ -125,12 +126,13 @@ def factored_mico(
         raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
     discount = chain.discount
     most = _MOST_FEATURES if chain.num_states > _DENSE else np.inf
-    steps = reward_steps(chain, tolerance * (1 - discount) / 80, levels, most)
+    steps, unit = reward_steps(chain, tolerance * (1 - discount) / 80, levels, most).scaled()
     rounding = 2 * steps.rounded_by / (1 - discount)  # of rewards, in U; twice that in ΠU
     solve = _dense if steps.jumps.size > _MOST_FEATURES else _projected
-    factors, value, error, products = solve(chain, steps, tolerance / 5, max_basis, backend)
+    factors, value, error, products = solve(chain, steps, tolerance / unit / 5, max_basis, backend)
     value, value_error = _certified(chain, steps.features @ np.sqrt(steps.jumps), value)
-    error = max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
+    error = unit * max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
+    factors, value = np.sqrt(unit) * factors, unit * value
     error += 2 * chain.rounding.error(2 * float(np.abs(value).max()), discount)
     if error > tolerance:
         warnings.warn(f"the certified error is {error:.3g}, more than {tolerance:.3g}", ToleranceWarning, stacklevel=2)

@@ -25,12 +25,18 @@ def solve(mdp: MDP, tolerance: float) -> Solution:
         candidate = (low <= high.min(axis=2, keepdims=True)) | (low <= high.min(axis=1, keepdims=True))
         return (candidate & (high >= _hausdorff(low)[:, None, None])).reshape(x.size, -1)
 
+    def smallest(terms: np.ndarray) -> np.ndarray:
+        """For each action of the one, the nearest of the other, and the reverse."""
+        terms, each = terms.reshape(shape), np.arange(actions)
+        return np.concatenate([each * actions + terms.argmin(axis=2), terms.argmin(axis=1) * actions + each], axis=1)
+
     comparison = Comparison(
         rows=_state_action_rows(mdp),
         first=x[:, None] + states * a,
         second=y[:, None] + states * b,
         gap=np.abs(mdp.relative[x][:, a] - mdp.relative[y][:, b]),
         combine=lambda terms: _hausdorff(terms.reshape(shape)),
+        smallest=smallest,
         matters=matters,
         discount=mdp.discount,
     )
