@@ -25,7 +25,7 @@ class Args:
     seed: int
     """of everything that is drawn"""
     env_id: str = "CartPole-v1"
-    """of Gymnasium: vectors as observations, numbers as actions"""
+    """of Gymnasium, with numbers as actions; observations are flattened, numbers to one-hot vectors"""
     total_timesteps: int = 50_000
     learning_rate: float = 2.5e-4
     buffer_size: int = 10_000
@@ -80,7 +80,8 @@ class Replay:
 
 
 def epsilon(args: Args, step: int) -> float:
-    share = min(1.0, step / (args.exploration_fraction * args.total_timesteps))
+    falling = args.exploration_fraction * args.total_timesteps
+    share = min(1.0, step / falling) if falling else 1.0
     return args.start_e + share * (args.end_e - args.start_e)
 
 
@@ -90,7 +91,7 @@ def main(args: Args) -> QNetwork:
     name = f"{args.env_id}__{Path(__file__).stem}__{args.seed}__{int(time.time())}"
     writer = SummaryWriter(f"{args.log_dir}/{name}")
 
-    env = gym.wrappers.RecordEpisodeStatistics(gym.make(args.env_id))
+    env = gym.wrappers.RecordEpisodeStatistics(gym.wrappers.FlattenObservation(gym.make(args.env_id)))
     env.action_space.seed(args.seed)
     q_network, target_network = QNetwork(env), QNetwork(env)
     target_network.load_state_dict(q_network.state_dict())
@@ -104,7 +105,7 @@ def main(args: Args) -> QNetwork:
             action = int(env.action_space.sample())
         else:
             with torch.no_grad():
-                action = int(q_network(torch.as_tensor(observation)[None]).argmax())
+                action = int(q_network(torch.as_tensor(observation, dtype=torch.float32)[None]).argmax())
         next_observation, reward, terminated, truncated, info = env.step(action)
         replay.add(observation, action, reward, next_observation, terminated)
         observation = next_observation

@@ -214,9 +214,13 @@ def test_readings_differ_on_these_batches(case):
     assert abs(losses[0] - losses[1]) > 1e-2
 
 
-def test_nothing_is_learnt_before_there_is_a_window():
+@pytest.mark.parametrize("reward", [0.0, np.nan])
+def test_nothing_is_learnt_before_there_is_a_window(reward):
+    """Whatever the rows hold that nothing was written to."""
     run = small_run(seed=0)
     blank = learner.start(run, run.env.spec, None, jnp.zeros(STATES, bool))
+    rows = jnp.full_like(blank.memory.steps.reward, reward)
+    blank = eqx.tree_at(lambda state: state.memory.steps.reward, blank, rows)
     after, losses = jax.jit(updates.update)(run, blank, jnp.int32(0))
     assert not losses.updated
     assert int(after.bad_step) == -1

@@ -109,6 +109,24 @@ def test_learning_waits_until_the_replay_is_filled_again(stopped, tmp_path):
         assert log["episodes"].sum() > 0
 
 
+@pytest.mark.parametrize(
+    ("stack", "stop", "learns_from"),
+    [
+        (1, 120, 160),  # forty steps more, and chunks are of forty
+        (3, 120, 200),  # the first two see frames that are gone
+        (1, 124, 200),
+    ],
+)
+def test_learning_begins_at_the_end_of_the_chunk_in_which_the_replay_has_enough_steps(
+    tmp_path, stack, stop, learns_from
+):
+    runs = [small_run(replay=Replay(capacity=200, batch_size=8, stack=stack), seed=0)]
+    train(runs, tmp_path, steps=stop, manner=Manner(checkpoint_replay="empty"))
+    warned = f"nothing is learnt up to step {learns_from}: learning begins after step {learns_from}$"
+    with pytest.warns(UserWarning, match=warned):
+        train(runs, tmp_path, steps=learns_from, resume=True)
+
+
 def test_what_is_filled_again_can_be_saved_whole(stopped, tmp_path):
     """A stop while the replay is being filled changes nothing if that checkpoint is whole."""
     for name, stops in (("at-once", [320]), ("stopped", [200, 320])):

@@ -276,6 +276,35 @@ def test_a_run_that_is_not_finite_is_frozen_and_the_others_go_on(tmp_path):
     assert max(np.abs(leaf).max() for leaf in leaves) == pytest.approx(1e30, rel=0.01)
 
 
+@pytest.mark.parametrize(("period", "rows"), [(8, [8, 16, 24, 32, 40, 48]), (40, [40, 80])])
+def test_a_frozen_run_has_a_single_row_that_says_so(tmp_path, period, rows):
+    """The one at which it froze, at step 48, or the next one."""
+    run = small_run(small_agent(learning_rate=1e30), seed=7, schedule=replace(SCHEDULE, log_period=period))
+    with pytest.warns(UserWarning, match="not finite at step 48"):
+        train([run], tmp_path, steps=160)
+    (log,) = logs(tmp_path).values()
+    assert log["step"].tolist() == rows
+    assert log["not_finite_at"].dropna().tolist() == [48]
+
+
+def test_a_frozen_run_that_is_stopped_before_its_next_row_has_the_step_at_which_it_froze(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "_SHORT", 8)
+    runs = [small_run(small_agent(learning_rate=rate), seed=7) for rate in (0.01, 1e30)]
+
+    def report(progress):
+        if progress.step == 48:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 56"), pytest.warns(match="not finite at step 48"):
+        train(runs, tmp_path / "stopped", steps=80, report=report)
+    folders = [path.parent for path in sorted((tmp_path / "stopped").glob("*/config.json"))]
+    assert [load(folder).step for folder in folders] == [56, 48]
+    train(runs, tmp_path / "stopped", steps=80, resume=True)
+    with pytest.warns(match="not finite at step 48"):
+        train(runs, tmp_path / "whole", steps=80)
+    assert left(tmp_path / "stopped") == left(tmp_path / "whole")
+
+
 def board(folder):
     """What TensorBoard shows: a session that starts at a step takes the place of what was there from it on."""
     found = []

@@ -1,5 +1,6 @@
 """A trained run in Python, against products of its weights written out."""
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -170,7 +171,7 @@ def test_folders_that_are_no_run(out, tmp_path):
         load(tmp_path)
     for other in ("{}", "[]", '{"settings": []}', '{"settings": {}}', '{"settings": {"agent": "dqn"}}'):
         (tmp_path / "config.json").write_text(other)
-        with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run"):
+        with pytest.raises(ValueError, match=r"config\.json (is not the configuration of a|describes no) run"):
             load(tmp_path)
 
 
@@ -188,7 +189,7 @@ def test_settings_of_no_run_are_named_by_their_file(out, tmp_path, part, field, 
     config = json.loads((out / "dqn-mico-seed3" / "config.json").read_bytes())
     config["settings"][part][field] = value
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: "):
+    with pytest.raises(ValueError, match=r"config\.json describes no run that can be made here: "):
         load(tmp_path)
 
 
@@ -286,3 +287,51 @@ def test_a_map_from_a_file_is_read_again(tmp_path):
     assert found.settings() == run.env.settings()
     assert json.loads((tmp_path / "out" / "it" / "config.json").read_bytes())["settings"]["env"]["path"] == str(path)
     np.testing.assert_array_equal(found.table.next_state, run.env.table.next_state)
+
+
+@pytest.fixture
+def on_a_map(tmp_path, monkeypatch):
+    """What makes a run on the map that is given by a relative path, and goes on with it in out."""
+    monkeypatch.chdir(tmp_path)
+    path = Path("map.txt")
+    path.write_text("#####\n#  G#\n#####\n")
+
+    def go_on(path=path):
+        env = environment("mdp/map", path=path)
+        return Outputs(writable(tmp_path / "out"), {"it": small_run(seed=1, env=env)}, 40, resume=True), env
+
+    go_on()
+    return go_on
+
+
+def test_a_map_is_found_from_other_folders_and_wherever_it_lies_now(on_a_map, tmp_path, monkeypatch):
+    (tmp_path / "maps").mkdir()
+    monkeypatch.chdir("maps")
+    _, env = on_a_map("../map.txt")
+    assert env.settings()["path"] == str(tmp_path / "map.txt")
+    assert env.settings()["digest"] == hashlib.sha256((tmp_path / "map.txt").read_bytes()).hexdigest()
+    (tmp_path / "map.txt").rename("moved.txt")
+    on_a_map("moved.txt")
+    with pytest.raises(ValueError, match=r"describes no run that can be made here: .*/map\.txt: No such file"):
+        load(tmp_path / "out" / "it")
+
+
+def test_a_map_that_was_edited_is_refused(on_a_map, tmp_path):
+    (tmp_path / "map.txt").write_text("#####\n# G #\n#####\n")
+    with pytest.raises(ValueError, match=r"env.path of it is '.*/map\.txt', which does not hold what the run here was"):
+        on_a_map()
+    with pytest.raises(ValueError, match=r"/map\.txt is not as it was when the run was made"):
+        load(tmp_path / "out" / "it")
+
+
+def test_maps_of_runs_that_kept_no_digest_are_told_by_their_paths(on_a_map, tmp_path):
+    fleet = json.loads((tmp_path / "out" / "fleet.json").read_bytes())
+    del fleet["settings"][0]["env"]["digest"]
+    fleet["settings"][0]["env"]["path"] = "map.txt"
+    (tmp_path / "out" / "fleet.json").write_text(json.dumps(fleet))
+    on_a_map()
+    shutil.copy("map.txt", "other.txt")
+    with pytest.raises(
+        ValueError, match=r"env.path of it is '.*other\.txt', but the run here was made with '.*map\.txt'"
+    ):
+        on_a_map("other.txt")

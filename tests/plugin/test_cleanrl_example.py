@@ -53,6 +53,18 @@ def test_from_the_command_line(tmp_path):
     assert set(names) == {"charts/episodic_return", "losses/td_loss", "losses/mico_loss", "mico/norm"}
 
 
+def test_states_that_are_numbers_are_one_hot_vectors(tmp_path):
+    weights = trained(SOURCE, tmp_path, env_id="FrozenLake-v1")
+    assert weights["encoder.1.weight"].shape == (120, 16)
+
+
+@pytest.mark.parametrize(("fraction", "expected"), [(0.5, [1.0, 0.525, 0.05, 0.05]), (0.0, [0.05] * 4)])
+def test_how_exploration_falls(fraction, expected):
+    module = loaded(SOURCE)
+    args = module.Args(seed=1, total_timesteps=100, exploration_fraction=fraction)
+    assert [module.epsilon(args, step) for step in (0, 25, 50, 99)] == pytest.approx(expected)
+
+
 @pytest.mark.slow
 def test_it_learns_cartpole(tmp_path):
     module = loaded(SOURCE)

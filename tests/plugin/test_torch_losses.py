@@ -109,6 +109,29 @@ def test_hard_vectors_have_the_values_and_gradients_of_jax(ours, theirs, size, p
     np.testing.assert_allclose(x.grad.double().numpy(), expected, rtol=tolerance, atol=tolerance * largest)
 
 
+@each_loss
+@pytest.mark.parametrize("size", [size for size in SIZES if size < 1e10] + [1e9])
+def test_squared_errors_and_their_gradients_are_finite_up_to_their_own_size(ours, theirs, size):
+    del theirs
+    x = tensor(odd_rows(size)).requires_grad_()
+    loss = ours(error="squared")(Pairs(x, x, x, torch.arange(6.0), 0.99))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(x.grad).all()
+
+
+@each_loss
+@pytest.mark.parametrize("name", ["online", "reward", "bootstrap", "sink"])
+def test_tensors_are_named_by_the_losses_of_jax(ours, theirs, name, unchecked):
+    del ours
+    rows = jnp.ones((6, 8))
+    sides = JaxPairs(rows, rows, rows, jnp.arange(6.0), 0.99)
+    given = {"online": torch.ones(6, 8), "reward": torch.ones(6), "bootstrap": torch.tensor(0.9)}
+    given["sink"] = Sink(torch.ones(8), torch.ones(8))
+    with pytest.raises(ValueError, match=rf"^{name} must be an array, as for PyTorch's tensors there is mico\.torch"):
+        theirs().over(sides._replace(**{name: given[name]}), KEY)
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_distances_are_those_of_jax(size):
     rows = odd_rows(size)

@@ -1,5 +1,7 @@
 """Pairs that are given to the losses in PyTorch: rewards of every type, and what does not fit."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -91,6 +93,19 @@ def test_what_is_no_tensor_is_named(sides, name, kind):
     given = getattr(sides, name).numpy()
     with pytest.raises(ValueError, match=rf"^{name} must be a tensor, but is {kind.__name__}"):
         MICoLoss(terminals="absorbing")(sides._replace(**{name: given.tolist() if kind is list else given}))
+
+
+@pytest.mark.parametrize("given", [None, [0.9], "0.9", np.array(0.9)])
+def test_a_bootstrap_that_is_no_number_is_named(sides, given):
+    with pytest.raises(ValueError, match=rf"^bootstrap must be one number, but is {re.escape(repr(given))}"):
+        MICoLoss()(sides._replace(bootstrap=given))
+
+
+@pytest.mark.parametrize("number", [1, np.float32(0.9), torch.tensor(0.9)])
+def test_a_bootstrap_may_be_a_number_of_any_kind(sides, number):
+    torch.testing.assert_close(
+        MICoLoss()(sides._replace(bootstrap=number)), MICoLoss()(sides._replace(bootstrap=float(number)))
+    )
 
 
 def test_without_a_pair_that_counts_the_loss_is_0(sides):

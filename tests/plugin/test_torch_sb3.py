@@ -133,6 +133,18 @@ def test_saved_and_loaded_it_goes_on(name, tmp_path):
 
 
 @every_agent
+def test_what_another_agent_saved_is_refused(name, tmp_path):
+    model = made(name)
+    for other in {MICoDQN, MICoQRDQN, MICoSAC} - {type(model)}:
+        model.save(tmp_path / "agent")
+        message = (
+            f"policy of {other.__name__} must be a .*Policy, but is {type(model.policy).__name__}, another agent's"
+        )
+        with pytest.raises(ValueError, match=message):
+            other.load(tmp_path / "agent")
+
+
+@every_agent
 def test_distances_are_logged_and_the_progress_shown(name, tmp_path, capsys):
     model = made(name, metric=MICoLoss(alpha=0.2), tensorboard_log=str(tmp_path), policy_kwargs=dict(DENSE))
     model.learn(250, log_interval=1, progress_bar=True)
@@ -306,6 +318,12 @@ def test_the_sizes_of_the_dense_extractor():
     features = extractor(torch.randn(4, 2, 3))
     assert features.shape == (4, 7)
     assert features.min() == 0
+
+
+def test_the_dense_extractor_refuses_observations_of_several_arrays():
+    space = gymnasium.spaces.Dict({"one": gymnasium.spaces.Box(-1, 1, (2,)), "two": gymnasium.spaces.Box(-1, 1, (3,))})
+    with pytest.raises(ValueError, match="observation_space must be of single arrays, but is a Dict"):
+        DenseExtractor(space)
 
 
 def test_states_may_be_numbers():

@@ -45,6 +45,15 @@ def enlarged(picture, scale):
     return np.kron(picture, np.ones((scale, scale, 1), dtype=np.uint8))
 
 
+@pytest.mark.parametrize(("name", "shape"), [("values", (5, 3)), ("worth", (5,))])
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(name, shape, number):
+    numbers = np.ones(shape)
+    numbers[3] = number
+    with pytest.raises(ValueError, match=r"^a run: its values are not finite at step 3, and cannot be drawn"):
+        Stills(play(**{name: numbers}))
+
+
 @pytest.mark.parametrize(("side", "large", "small"), [(10, 33, 9), (84, 4, 1), (13, 25, 7)])
 def test_frames_and_neighbours_are_there_with_crisp_pixels(side, large, small):
     given = play(side=side)

@@ -254,7 +254,7 @@ def test_bad_schedules(settings, message):
         ({"discount": 1.0}, "discount .* 1.0"),
         ({"initial": np.zeros((2, 2))}, "initial"),
         ({"initial": [[np.nan]]}, "initial.* nan"),
-        ({"num_states": 0}, "state.* = 0 is outside"),
+        ({"num_states": 0}, "num_states must be at least 1, but is 0"),
     ],
 )
 def test_bad_arguments(changes, message):

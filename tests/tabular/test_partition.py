@@ -62,6 +62,14 @@ def test_lower_undoes_lift(seed):
     np.testing.assert_allclose(partition.lower(partition.lift(values)), values, atol=1e-14)
 
 
+def test_values_may_be_lists():
+    partition = Partition(np.array([0, 1, 0]))
+    assert partition.lift([5, 7]).tolist() == [5, 7, 5]
+    assert partition.lower([[1, 0], [2, 4], [3, 6]]).tolist() == [[2, 3], [2, 4]]
+    with pytest.raises(ValueError, match="values must be an array of real numbers"):
+        partition.lower(["a", "b", "c"])
+
+
 @given(SEEDS)
 def test_quotient_by_naive_loops(seed):
     rng = np.random.default_rng(seed)

@@ -1,10 +1,28 @@
-"""What is refused as an MDP, a chain or a policy, dense and sparse, and the words that say what and where."""
+"""What is refused as an MDP, a chain, a policy or another argument, and the words that say what and where."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mico.tabular import MDP, Chain
+from mico.tabular import (
+    MDP,
+    Chain,
+    Problem,
+    axioms,
+    from_map,
+    garnet,
+    load,
+    optimal,
+    problem,
+    random_policy,
+    save,
+    uniform_policy,
+)
+from mico.tabular.aggregation import epsilon_cover
+from mico.tabular.online import Schedule, online_mico, online_state_action_mico
+from mico.tabular.relation import bisimulation_relation
+from mico.tabular.simulator import simulate
+from mico.tabular.value_bound import value_bound
 
 KERNEL = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])  # [S, A, S]
 REWARD = np.array([[1.0, -2.0], [0.0, 4.0]])
@@ -106,7 +124,7 @@ def test_rewards_that_are_not_finite(number):
         Chain(np.eye(2), [0.0, number], 0.9)
 
 
-@pytest.mark.parametrize("reward", [[[1, 2], [3]], [["a", "b"], ["c", "d"]], None])
+@pytest.mark.parametrize("reward", [[[1, 2], [3]], [["a", "b"], ["c", "d"]], None, [[10**400, 0], [0, 0]]])
 def test_rewards_that_are_no_arrays_of_numbers(reward):
     with pytest.raises(ValueError, match="reward"):
         MDP(KERNEL, reward, 0.9)
@@ -165,3 +183,52 @@ def test_policies_that_are_none(stored, policy, message):
 def test_unknown_kind_of_reward():
     with pytest.raises(ValueError, match="reward must be 'mean' or 'sampled', not 'median'"):
         MDP(KERNEL, REWARD, 0.9).chain(reward="median")
+
+
+GIVEN = MDP(KERNEL, REWARD, 0.9)
+CHAIN = GIVEN.chain()
+POLICY = np.full((2, 2), 0.5)
+
+
+def online(seed, num_states=2):
+    return online_mico(simulate(GIVEN, num_steps=9, seed=0), num_states, 0.9, Schedule(1), seed=seed)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: garnet(2.5, 2, seed=0), "num_states must be a whole number, not 2.5"),
+        (lambda: garnet(3, 2, seed=None), "seed must be a whole number, not None"),
+        (lambda: problem("sparse-garnet", seed=0, levels=2.5), "levels must be a whole number, not 2.5"),
+        (lambda: problem("small-breakout", height="a"), "height must be a whole number, not 'a'"),
+        (lambda: random_policy(GIVEN, seed="a"), "seed must be a whole number, not 'a'"),
+        (lambda: simulate(GIVEN, num_steps=3, seed=-1), "seed must be at least 0, but is -1"),
+        (lambda: online(seed=-1), "seed must be at least 0, but is -1"),
+        (lambda: online(seed=0, num_states=4.5), "num_states must be a whole number, not 4.5"),
+        (
+            lambda: online_state_action_mico(simulate(GIVEN, num_steps=9, seed=0), POLICY, 0.9, Schedule(1), seed=-1),
+            "seed must be at least 0, but is -1",
+        ),
+        (lambda: online_mico([0, 1], 2, 0.9, Schedule(1), seed=0), "transitions must be Transitions, not list"),
+        (lambda: Problem(CHAIN), "mdp must be an MDP, not Chain"),
+        (lambda: optimal(CHAIN), "mdp must be an MDP, not Chain"),
+        (lambda: uniform_policy(CHAIN), "mdp must be an MDP, not Chain"),
+        (lambda: random_policy(CHAIN, seed=0), "mdp must be an MDP, not Chain"),
+        (lambda: problem("four-rooms", foo=1), "problem 'four-rooms': got an unexpected keyword argument 'foo'"),
+        (lambda: problem("garnet"), "problem 'garnet': missing a required argument: 'seed'"),
+        (lambda: from_map(5, discount=0.9), "text must be a map's text or its lines, not 5"),
+        (lambda: from_map(["G.", 5], discount=0.9), r"text must be a map's text or its lines, not \['G.', 5\]"),
+        (lambda: load(None), "path must be a path, not NoneType"),
+        (lambda: save(None, Problem(GIVEN)), "path must be a path, not NoneType"),
+        (lambda: save("it.json", GIVEN), "problem must be a Problem, not MDP"),
+        (lambda: axioms.check(POLICY, "a"), "tolerance must be finite and not negative, but is 'a'"),
+        (lambda: bisimulation_relation(GIVEN, tolerance=None), "tolerance must be finite .* but is None"),
+        (lambda: epsilon_cover(POLICY, radius="a"), "radius must be finite and not negative, but is 'a'"),
+        (lambda: value_bound(["a"], [0.0]), "d must be an array of real numbers"),
+        (lambda: value_bound(POLICY, [0.0]), r"value has shape \[1\], but d asks for \[2\]"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()

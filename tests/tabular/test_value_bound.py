@@ -32,7 +32,6 @@ def test_equals_loops_over_pairs(seed):
 
 
 def test_the_error_of_the_distance_is_no_broken_bound():
-    value = np.array([0.0, 1.0])
-    d = np.array([[0.0, 0.9], [0.9, 0.0]])
+    value, d = [0.0, 1.0], [[0.0, 0.9], [0.9, 0.0]]
     assert value_bound(d, value).broken == 0.5
     assert value_bound(d, value, error=0.11).broken == 0.0

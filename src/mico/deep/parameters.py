@@ -8,22 +8,25 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
+from jaxtyping import Int
 
 from mico.results.folders import write_whole
 
 
-def save_parameters(folders: Sequence[Path], step: int, params: Any) -> None:
+def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], params: Any) -> None:
     """Row i of every array into params/STEP.eqx of folder i; older ones go once the new one is whole.
 
-    The digest of all that comes before it ends a file: Equinox reads no further than the last array.
+    The step is the same for all, or each run's own. The digest of all that comes before it ends a file: Equinox reads
+    no further than the last array.
     """
     on_host = jax.device_get(params)
-    for index, folder in enumerate(folders):
+    for index, (folder, own) in enumerate(zip(folders, np.broadcast_to(step, len(folders)))):
         where = folder / "params"
         where.mkdir(exist_ok=True)
         data = BytesIO()
         eqx.tree_serialise_leaves(data, jax.tree.map(lambda rows: rows[index], on_host))  # noqa: B023
-        whole = where / f"{step}.eqx"
+        whole = where / f"{own}.eqx"
         write_whole(whole, data.getvalue() + _digest(data.getvalue()))
         for other in where.iterdir():
             if other != whole:

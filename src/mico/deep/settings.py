@@ -3,6 +3,7 @@
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
@@ -141,8 +142,10 @@ def revive(described: dict[str, Any]) -> Run:
 
 
 def completed(described: dict[str, Any]) -> dict[str, Any]:
-    """What was described before its schedule had all of its fields: those it lacks were as they are by default."""
-    return described | {"schedule": _fields(Schedule()) | described.get("schedule", {})}
+    """What was described before schedules had all of their fields, which were as by default, and paths were whole."""
+    env = described.get("env", {})
+    whole = {"path": str(Path(env["path"]).resolve())} if "path" in env else {}
+    return described | {"schedule": _fields(Schedule()) | described.get("schedule", {}), "env": env | whole}
 
 
 def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -241,7 +241,8 @@ class _Training:
         unread, self._unread = self._unread, None
         self._read(unread)
         if self.time != self._saved:
-            save_parameters(self._outputs.folders, self.time, self._parts.params(self._state))
+            learnt = np.where(self._bad < 0, self.time, self._bad)
+            save_parameters(self._outputs.folders, learnt, self._parts.params(self._state))
             state = self._state
             state = state if replay == "whole" else self._parts.without_replay(state)
             saved = {"state": state, "sums": self._sums, "returns": self._returns}

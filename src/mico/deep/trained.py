@@ -109,13 +109,13 @@ def load(folder: str | Path) -> Trained:
         settings = revive(described)
         blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path / 'config.json'} is not the configuration of a run: {error!r}") from error
+        raise ValueError(f"{path / 'config.json'} describes no run that can be made here: {error!r}") from error
     step, params = load_parameters(path, blank)
     return Trained(settings, min(step, _frozen_at(path) or step), params)
 
 
 def _frozen_at(path: Path) -> int | None:
-    """Where a run that was not finite stopped learning, which the last row of its log says."""
+    """Where a run that was not finite stopped learning, by the last row of its log, as older parameters do not."""
     log = path / "log.jsonl"
     rows = log.read_bytes().split(b"\n") if log.is_file() else []
     try:

@@ -46,6 +46,9 @@ class Stills(Sequence[Image.Image]):
     """The picture of each step, painted when it is asked for; what never changes is painted once."""
 
     def __init__(self, play: Play):
+        finite = np.isfinite(play.values).all(axis=1) & np.isfinite(play.worth)
+        if not finite.all():
+            raise ValueError(f"{play.title}: its values are not finite at step {finite.argmin()}, and cannot be drawn")
         self._play = play
         self._low, self._high = _bounds(play.values)
         span = self._high - self._low

@@ -86,6 +86,7 @@ def online_mico(
     interest. Where rewards depend on the action or the next state, the limit is the metric of $\mathbb E|R_x - R_y|$.
     Entries without visits keep `initial`, [S, S], by default 0.
     """
+    check_whole("seed", seed, 0)
     discount, log = checked_discount(discount), checked_transitions(transitions, num_states)
     windows = _windows(log, log.state, log.next_state, discount, horizon, given=0)
     return _estimate(windows, _checked_initial(initial, num_states), discount**horizon, schedule, seed)
@@ -106,6 +107,7 @@ def online_state_action_mico(
     The next actions $a', b'$ are drawn from `policy`, [S, A], once for each entry of the log. So with `horizon` 1 any
     behaviour will do, without ratios; with a longer one the ratios of the steps after the first count.
     """
+    check_whole("seed", seed, 0)
     shape = np.shape(policy)
     if len(shape) != 2:
         raise ValueError(f"policy must have shape [S, A], but has {list(shape)}")

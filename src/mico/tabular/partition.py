@@ -9,7 +9,7 @@ from jaxtyping import Float, Int, Shaped
 
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.outcomes import RewardLaw
-from mico.tabular.validation import Matrix
+from mico.tabular.validation import Matrix, numbers
 
 
 @final
@@ -68,20 +68,22 @@ class Partition:
             raise ValueError(f"number = {number} is not a class: they are 0..{self.num_classes - 1}")
         return np.flatnonzero(self.block == number)
 
-    def lift(self, values: Shaped[np.ndarray, "C ..."]) -> Shaped[np.ndarray, "S ..."]:
+    def lift(self, values: Any) -> Shaped[np.ndarray, "S ..."]:
         """Give each state what its class has: values [C], a policy [C, A]."""
-        self._check_length("values", values, self.num_classes, "classes")
-        return values[self.block]
+        rows = _rows(np.asarray(values), self.num_classes, "classes")
+        return rows[self.block]
 
-    def lower(self, values: Shaped[np.ndarray, "S ..."]) -> Float[np.ndarray, "C ..."]:
-        """Give each class the mean over its states."""
-        self._check_length("values", values, self.num_states, "states")
-        flat = self.averages @ values.reshape(self.num_states, -1)
-        return flat.reshape(self.num_classes, *values.shape[1:])
+    def lower(self, values: Any) -> Float[np.ndarray, "C ..."]:
+        """Give each class the mean over its states: of values [S], a policy [S, A]."""
+        rows = _rows(numbers("values", values), self.num_states, "states")
+        flat = self.averages @ rows.reshape(self.num_states, -1)
+        return flat.reshape(self.num_classes, *rows.shape[1:])
 
-    def _check_length(self, name: str, values: np.ndarray, length: int, what: str) -> None:
-        if values.ndim == 0 or len(values) != length:
-            raise ValueError(f"{name} has shape {list(values.shape)}, but there are {length} {what}")
+
+def _rows(values: Shaped[np.ndarray, "..."], length: int, what: str) -> Shaped[np.ndarray, "..."]:
+    if values.ndim == 0 or len(values) != length:
+        raise ValueError(f"values has shape {list(values.shape)}, but there are {length} {what}")
+    return values
 
 
 def _numbered(labels: Any) -> Int[np.ndarray, " S"]:

@@ -6,12 +6,13 @@ import numpy as np
 from jaxtyping import Float
 
 from mico.tabular.mdp import MDP
-from mico.tabular.validation import check_index
+from mico.tabular.validation import check_index, check_kind, check_whole
 
 Policy = Float[np.ndarray, "S A"]
 
 
 def uniform_policy(mdp: MDP) -> Policy:
+    check_kind("mdp", mdp, MDP, "an MDP")
     return np.full(mdp.shape, 1.0 / mdp.num_actions)
 
 
@@ -19,8 +20,8 @@ def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] =
     """A stochastic policy: each row uniform numbers, normalised; or flat on the simplex (Dirichlet)."""
     if law not in ("uniform", "dirichlet"):
         raise ValueError(f"law must be 'uniform' or 'dirichlet', not {law!r}")
-    if seed < 0:
-        raise ValueError(f"seed must not be negative, but is {seed}")
+    check_kind("mdp", mdp, MDP, "an MDP")
+    check_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
     rows = rng.random(mdp.shape) if law == "uniform" else rng.standard_exponential(mdp.shape)
     return rows / rows.sum(axis=1, keepdims=True)
@@ -28,6 +29,7 @@ def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] =
 
 def deterministic_policy(mdp: MDP, actions: Any) -> Policy:
     """The policy that takes `actions[x]`, an integer, in state x."""
+    check_kind("mdp", mdp, MDP, "an MDP")
     taken = np.asarray(actions)
     if taken.shape != (mdp.num_states,):
         raise ValueError(f"actions has shape {list(taken.shape)}, not [{mdp.num_states}]")
@@ -42,6 +44,7 @@ def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray,
 
 def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
     r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better."""
+    check_kind("mdp", mdp, MDP, "an MDP")
     actions = mdp.reward.argmax(axis=1)
     best = -np.inf
     while True:

@@ -26,6 +26,7 @@ def simulate(
     check_kind("mdp", mdp, MDP, "an MDP")
     for name, count in (("num_steps", num_steps), ("num_trajectories", num_trajectories)):
         check_whole(name, count, 1)
+    check_whole("seed", seed, 0)
     probs, first_law = checked_policy(policy, mdp.shape), _checked_start(start, mdp.num_states)
     outcomes = mdp.outcomes()
     mass = outcomes.probability * probs[outcomes.state, outcomes.action]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from mico.tabular.validation import check_finite, check_index, checked_policy, numbers
+from mico.tabular.validation import check_finite, check_index, check_kind, check_whole, checked_policy, numbers
 
 
 class Transitions(NamedTuple):
@@ -44,6 +44,8 @@ class Transitions(NamedTuple):
 
 def checked_transitions(transitions: Transitions, num_states: int, num_actions: int | None = None) -> Transitions:
     """Vectors of one length, indices in range, finite rewards, trajectories without gaps, ratios not negative."""
+    check_kind("transitions", transitions, Transitions, "Transitions")
+    check_whole("num_states", num_states, 1)
     columns = {name: np.asarray(column) for name, column in transitions._asdict().items()}
     size = columns["state"].shape
     for name in ("last", "ratio"):

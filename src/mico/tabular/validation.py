@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
+from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ def numbers(name: str, values: Any) -> np.ndarray:
         if given.dtype.kind == "c":
             raise TypeError
         return np.array(given, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last from tensors that carry gradients
         raise ValueError(f"{name} must be an array of real numbers") from None
 
 
@@ -63,7 +64,12 @@ def check_whole(name: str, number: Any, least: int, most: int | None = None) -> 
         raise ValueError(f"{name} must be at least {least}, but is {number}")
 
 
-def check_kind(name: str, value: Any, kind: type, described: str) -> None:
+def check_not_negative(name: str, number: float) -> None:
+    if not isinstance(number, Real) or not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be finite and not negative, but is {number!r}")
+
+
+def check_kind(name: str, value: Any, kind: type | UnionType, described: str) -> None:
     if not isinstance(value, kind):
         raise ValueError(f"{name} must be {described}, not {type(value).__name__}")
 

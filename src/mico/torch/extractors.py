@@ -14,6 +14,8 @@ class DenseExtractor(BaseFeaturesExtractor):
     def __init__(
         self, observation_space: gymnasium.Space, features_dim: int = 64, hidden: Sequence[int] = (64,)
     ) -> None:
+        if isinstance(observation_space, gymnasium.spaces.Dict):
+            raise ValueError("observation_space must be of single arrays, but is a Dict, which CombinedExtractor takes")
         super().__init__(observation_space, features_dim)
         sizes = [gymnasium.spaces.flatdim(observation_space), *hidden, features_dim]
         layers = [part for size, to in itertools.pairwise(sizes) for part in (nn.Linear(size, to), nn.ReLU())]

@@ -158,6 +158,8 @@ def _check(sides: Pairs) -> None:
         raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
     if isinstance(sides.bootstrap, (Tensor, np.ndarray)) and sides.bootstrap.ndim != 0:
         raise ValueError(f"bootstrap must be one number, but has shape {list(sides.bootstrap.shape)}")
+    if not isinstance(sides.bootstrap, (Real, Tensor)):
+        raise ValueError(f"bootstrap must be one number, but is {sides.bootstrap!r}")
     rows, width = sides.online.shape
     parts = [("target", sides.target, [rows, width]), ("target_next", sides.target_next, [rows, width])]
     parts.append(("reward", sides.reward, [rows]))

@@ -97,6 +97,10 @@ class AbstractMetricAgent(OffPolicyAlgorithm):
             self.logger.record(f"metric/{name}", np.mean(values))
 
     def _setup_model(self) -> None:
+        kind = self.policy_aliases["MlpPolicy"]
+        if not issubclass(self.policy_class, kind):
+            found = f"{self.policy_class.__name__}, another agent's"
+            raise ValueError(f"policy of {type(self).__name__} must be a {kind.__name__}, but is {found}")
         super()._setup_model()
         if self.metric.alpha > 0:
             self._check()

@@ -118,5 +118,5 @@ def test_optimal_values_at_a_discount_near_one():
 
 
 def test_seeds_are_not_negative():
-    with pytest.raises(ValueError, match="seed must not be negative, but is -1"):
+    with pytest.raises(ValueError, match="seed must be at least 0, but is -1"):
         random_policy(garnet(3, 2, seed=0), seed=-1)

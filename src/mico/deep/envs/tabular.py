@@ -1,6 +1,6 @@
 """Finite MDPs as environments: the only bridge from agents to the exact metrics of `mico.tabular`."""
 
-import inspect
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.fields import check_choices, check_least
 from mico.deep.types import Spec
-from mico.tabular import MDP, MDPS, Outcomes, Problem, problem
+from mico.tabular import MDP, Outcomes, Problem, problem
 
 Start = Literal["uniform"] | int
 
@@ -48,7 +48,7 @@ class Tabular(AbstractEnv):
 
     Entering an absorbing state that pays nothing is a terminal; after `max_steps` there is a time-out. Episodes start
     uniformly in the states that are not absorbing, or always in the state `start`. A "one-hot" frame marks the state;
-    an "image" has planes for the agent, the walls and the goals.
+    an "image" has planes for the agent, the walls and the goals. A problem from a file is told by its `digest` too.
     """
 
     source: str | Problem = eqx.field(static=True)
@@ -57,6 +57,7 @@ class Tabular(AbstractEnv):
     max_steps: int = eqx.field(static=True, metadata={"help": "where episodes are cut off"})
     start: Start = eqx.field(static=True, metadata={"help": "the state in which episodes start, or uniform"})
     shown: Spec = eqx.field(static=True)
+    digest: str | None = eqx.field(static=True)
     table: Table  # a leaf, so that programs do not hold it as a constant
     map: Map | None
 
@@ -70,10 +71,15 @@ class Tabular(AbstractEnv):
         **options: Any,
     ):
         self.source = Problem(source) if isinstance(source, MDP) else source
-        in_json = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
-        self.options = tuple(sorted(in_json.items()))
+        told = options.pop("digest", None) if "path" in options else None
+        if "path" in options:
+            options["path"] = str(Path(options["path"]).resolve())  # whatever folder it is read again from
+        self.options = tuple(sorted(options.items()))
         self.observation, self.max_steps, self.start = observation, max_steps, start
         found = self.problem
+        self.digest = sha256(Path(options["path"]).read_bytes()).hexdigest() if "path" in options else None
+        if told not in (None, self.digest):
+            raise ValueError(f"{options['path']} is not as it was when the run was made")
         absorbing = _absorbing(found.mdp)
         self.table = _table(found.mdp, absorbing, _starts(start, absorbing))
         self.map = _map(found, absorbing) if observation == "image" else None
@@ -96,7 +102,7 @@ class Tabular(AbstractEnv):
         if not isinstance(self.source, str):
             raise ValueError("a problem without a name cannot be described: give it by name")
         own = {"observation": self.observation, "max_steps": self.max_steps, "start": self.start}
-        return own | dict(self.options)
+        return own | dict(self.options) | ({} if self.digest is None else {"digest": self.digest})
 
     @property
     def problem(self) -> Problem:
@@ -106,11 +112,6 @@ class Tabular(AbstractEnv):
                 raise ValueError(f"options are for problems given by name, but {self.options[0][0]} is given")
             return self.source
         options = {name: Path(value) if name == "path" else value for name, value in self.options}
-        try:
-            if self.source in MDPS:
-                inspect.signature(MDPS[self.source]).bind(**options)
-        except TypeError as error:
-            raise ValueError(f"{self.name}: {error}") from None
         return problem(self.source, **options)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "..."]]:

@@ -4,6 +4,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from array_api_compat import is_torch_array
 from jaxtyping import Array, Bool, Float, Key, Num
 
 from mico.deep.errors import ERRORS
@@ -80,6 +81,9 @@ class AbstractPairLoss(AbstractMetricLoss):
 
     def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
         """The mean error over the pairs; gradients reach the online representations alone."""
+        for name, part in sides._asdict().items():
+            if any(map(is_torch_array, jax.tree.leaves(part))):
+                raise ValueError(f"{name} must be an array, as for PyTorch's tensors there is mico.torch")
         first_step, sink = sides.first_step and FirstStep(*sides.first_step), sides.sink and Sink(*sides.sink)
         sides = sides._replace(first_step=first_step, sink=sink)
         sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))

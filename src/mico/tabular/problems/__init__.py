@@ -1,6 +1,7 @@
 """MDPs to work on: a registry of factories whose keyword options are the flags of the command line."""
 
 import difflib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,10 @@ def problem(name: str, **options: Any) -> Problem:
     if asked not in MDPS:
         near = difflib.get_close_matches(asked, MDPS, n=3, cutoff=0.4) or list(MDPS)
         raise ValueError(f"name {name!r} is no problem: did you mean {', '.join(near)}?")
+    try:
+        inspect.signature(MDPS[asked]).bind(**options)
+    except TypeError as error:
+        raise ValueError(f"problem {name!r}: {error}") from None
     return MDPS[asked](**options)
 
 

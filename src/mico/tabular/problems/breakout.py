@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Problem
+from mico.tabular.validation import check_whole
 
 _MOVES = (-1, 0, 1)  # of the paddle: left, stay, right
 _MOST_BRICKS = 20
@@ -54,9 +55,9 @@ class Breakout:
     brick_rows: int
 
     def __post_init__(self) -> None:
-        for name, least in (("brick_rows", 1), ("width", 2), ("height", self.brick_rows + 3)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} must be at least {least}, but is {getattr(self, name)}")
+        check_whole("brick_rows", self.brick_rows, 1)
+        check_whole("width", self.width, 2)
+        check_whole("height", self.height, self.brick_rows + 3)
         if self.brick_rows * self.width > _MOST_BRICKS:
             bricks = f"{self.brick_rows} × {self.width}"
             raise ValueError(f"brick_rows × width must be at most {_MOST_BRICKS} bricks, but is {bricks}")

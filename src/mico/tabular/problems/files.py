@@ -24,6 +24,7 @@ Both take, absent or null where there is none:
 import json
 import zipfile
 import zlib
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ import numpy as np
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
-from mico.tabular.validation import checked_discount
+from mico.tabular.validation import check_kind, checked_discount
 
 _DENSE = ("transition", "reward", "discount")
 _SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")
@@ -49,6 +50,7 @@ DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
 
 def load(path: Path | str, *, discount: float | None = None) -> Problem:
     """The problem in a file; `discount` takes the place of the file's."""
+    check_kind("path", path, PathLike | str, "a path")
     path = Path(path)
     read = _archive if _suffix(path) == ".npz" else _object
     override = {} if discount is None else {"discount": checked_discount(discount)}
@@ -62,6 +64,8 @@ def load(path: Path | str, *, discount: float | None = None) -> Problem:
 
 def save(path: Path | str, problem: Problem) -> None:
     """Write the problem, dense if its transition is, in the format that the path's ending names."""
+    check_kind("path", path, PathLike | str, "a path")
+    check_kind("problem", problem, Problem, "a Problem")
     path = Path(path)
     suffix, fields = _suffix(path), _fields(problem)
     if suffix == ".npz":

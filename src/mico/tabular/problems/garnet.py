@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from mico.tabular.mdp import MDP
 from mico.tabular.problems.problem import Problem
+from mico.tabular.validation import check_whole
 
 Branching = Literal["printed", "n-1"]
 
@@ -19,13 +20,10 @@ def garnet(
     `branching="printed"` draws $b_{x,a}$ uniformly from $1 \dots n_X$, `"n-1"` from $1 \dots n_X - 1$ as the released
     generators do.
     """
-    for name, number in (("num_states", num_states), ("num_actions", num_actions)):
-        if number < 1:
-            raise ValueError(f"{name} must be at least 1, but is {number}")
+    for name, number, least in (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("seed", seed, 0)):
+        check_whole(name, number, least)
     if branching not in ("printed", "n-1"):
         raise ValueError(f"branching must be 'printed' or 'n-1', not {branching!r}")
-    if seed < 0:
-        raise ValueError(f"seed must not be negative, but is {seed}")
     rng = np.random.default_rng(seed)
     most = num_states if branching == "printed" else max(1, num_states - 1)
     count = rng.integers(1, most + 1, size=(num_states, num_actions, 1))
@@ -65,8 +63,7 @@ def sparse_garnet(
     """
     counts = (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("next_states", next_states, 1))
     for name, number, least in (*counts, ("levels", levels, 2), ("seed", seed, 0)):
-        if number < least:
-            raise ValueError(f"{name} must be at least {least}, but is {number}")
+        check_whole(name, number, least)
     if next_states > num_states:
         raise ValueError(f"next_states must be at most num_states, {num_states}, but is {next_states}")
     rng = np.random.default_rng(seed)

@@ -150,7 +150,10 @@ def map_file(
 
 def _marks(text: str | Sequence[str]) -> np.ndarray:
     """The characters of a map as an array [H, W], less the empty lines before and after it."""
-    lines = list(enumerate(text.splitlines() if isinstance(text, str) else text, start=1))
+    given = text.splitlines() if isinstance(text, str) else text
+    if not isinstance(given, Sequence) or not all(isinstance(line, str) for line in given):
+        raise ValueError(f"text must be a map's text or its lines, not {text!r}")
+    lines = list(enumerate(given, start=1))
     while lines and not lines[-1][1]:
         lines.pop()
     while lines and not lines[0][1]:

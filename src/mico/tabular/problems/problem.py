@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Num
 
 from mico.tabular.mdp import MDP
-from mico.tabular.validation import checked_policy
+from mico.tabular.validation import check_kind, checked_policy
 
 
 @final
@@ -56,6 +56,7 @@ class Problem:
     policy: np.ndarray | None = None
 
     def __post_init__(self) -> None:
+        check_kind("mdp", self.mdp, MDP, "an MDP")
         num_states = self.mdp.num_states
         if self.names is not None and len(self.names) != num_states:
             raise ValueError(f"names has {len(self.names)} entries, but the MDP has {num_states} states")
