@@ -9,7 +9,7 @@ OPENGL := libegl1 libgl1-mesa-dri libopengl0
 
 help:
 	@echo 'make demo    exact metrics, DQN with and without MICo, learnt against exact: figures in out/demo'
-	@echo 'make test    the whole test suite'
+	@echo 'make test    the test suite, without what is marked slow (pytest -m slow)'
 	@echo 'make lint    style, types and layers'
 	@echo 'make bench   speed and memory against other ways to the same metrics'
 	@echo 'Each makes .venv first if need be; PYTHON=... chooses the interpreter (3.11 or newer).'

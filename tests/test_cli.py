@@ -1,6 +1,7 @@
 """The command line: what it prints, what it imports, and how it fails."""
 
 import functools
+import os
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import pytest
 
 from mico import cli
 from mico.commands.text import summary
+from mico.experiments import EXPERIMENTS
 from mico.tabular import MDPS, METRICS
 
 HEAVY = ("jax", "umap", "ot", "matplotlib", "numpy", "pandas", "rich", "tyro")
@@ -104,6 +106,15 @@ def test_a_file_has_the_discount_as_a_flag(capsys):
 def test_every_summary_is_plain_text(name):
     assert summary(MDPS[name])
     assert not set(summary(MDPS[name])) & set("$\\\n{}")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_explains_itself_in_plain_text(name, capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main(["experiment", name, "--help"])
+    printed = capsys.readouterr().out
+    assert f"mico experiment {name}" in printed
+    assert not set(printed) & set("$\\")
 
 
 def test_list_names_every_problem_and_metric(capsys):
@@ -258,6 +269,17 @@ def test_an_error_that_is_ours_stays_what_it_is(monkeypatch, kind):
     monkeypatch.setattr("mico.commands.list.main", wrong)
     with pytest.raises(kind, match="this is wrong"):
         cli.main(["list"])
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["list"], ["metric", "--help"]])
+def test_a_reader_that_has_had_enough_ends_it_without_a_word(arguments, unbuffered):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command, env = [sys.executable, "-m", "mico.cli", *arguments], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=env, timeout=60)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
 
 
 def test_interrupted(monkeypatch, capsys):

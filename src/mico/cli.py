@@ -27,7 +27,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command that the first argument names; bad input is one line on stderr and exit code 2."""
+    """Run the command that the first argument names; bad input is a line, or tyro's box, on stderr and exit code 2."""
+    try:
+        try:
+            _dispatch(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads it, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes there as Python ends
+        raise SystemExit(1) from None
+
+
+def _dispatch(argv: Sequence[str] | None) -> None:
     name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
     if name in ("-h", "--help"):
         sys.stdout.write(_help())
@@ -47,6 +58,8 @@ def _run(module: str, argv: list[str]) -> None:
             importlib.import_module(module).main(argv)
         except KeyboardInterrupt as stop:
             _stop(stop.args[0] if stop.args else "interrupted", code=130)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
         except MemoryError as error:

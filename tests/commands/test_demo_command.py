@@ -1,10 +1,13 @@
 """The whole demo, made short: what it prints and leaves behind, also the second time."""
 
+import signal
+
 import pandas as pd
 import pytest
 
 from mico import cli
 from mico.deep import load
+from mico.experiments import learning
 from mico.results.log import run_folders
 from mico.tabular import METRICS
 
@@ -43,6 +46,16 @@ def test_runs_of_others_are_not_replaced(tmp_path, capsys):
         cli.main(["demo", "--quick", "--out", str(tmp_path)])
     assert f"no demo made, but has {tmp_path / 'runs' / 'learning'}" in capsys.readouterr().err
     assert theirs.read_text() == "keep"
+
+
+def test_stopped_while_it_trains(tmp_path, monkeypatch, capsys):
+    train = learning.run
+    monkeypatch.setattr(
+        learning, "run", lambda config, out, _: train(config, out, lambda progress: signal.raise_signal(signal.SIGINT))
+    )
+    with pytest.raises(SystemExit, match=r"^130$"):
+        cli.main(["demo", "--quick", "--out", str(tmp_path)])
+    assert capsys.readouterr().err == "mico: stopped; the same command begins the demo anew\n"
 
 
 def test_the_table_at_the_end_says_what_the_files_say(out):

@@ -154,6 +154,14 @@ def test_what_is_printed(tmp_path, shown):
     ]
 
 
+def test_runs_of_two_fleets_have_names_of_their_own(tmp_path, shown, monkeypatch):
+    """However their folders are given; one that is given twice is played once."""
+    monkeypatch.chdir(tmp_path)
+    one, two = (saved(tmp_path / name, it=always(action, five_state(start=0))) for action, name in enumerate("ab"))
+    cells = table(shown("evaluate", "a", two, one / "it", "--episodes", 1, "--epsilon", 0))
+    assert [(name, mean) for name, _, mean, *_ in cells] == [("a/it", "0.70"), ("b/it", "0.00")]
+
+
 def test_a_run_without_its_configuration_is_named(tmp_path, capsys):
     out = saved(tmp_path, good=always(0, five_state(start=0)), bad=always(1, five_state(start=0)))
     (out / "bad" / "config.json").unlink()

@@ -166,6 +166,25 @@ def test_paths_that_cannot_be_written(fails, tmp_path):
     assert os.listdir(tmp_path / "folder") == []
 
 
+def test_what_is_no_page_is_not_replaced(fails, explored, tmp_path):
+    (tmp_path / "notes.html").write_text("<title>keep</title>")
+    assert "notes.html: is there already, and is no page of mico explore" in fails("two-state", "--out", "notes.html")
+    assert (tmp_path / "notes.html").read_text() == "<title>keep</title>"
+    (tmp_path / "explore.html").touch()  # which holds nothing
+    assert explored("two-state")[1]["title"] == "two-state"
+
+
+def test_distances_beyond_single_precision(fails, explored, tmp_path):
+    """Rewards 0 and r at γ = ½: no distance is more than 2r, and 2¹²⁸ is just too large."""
+    mdp = {"transition": [[[1, 0]], [[0, 1]]], "discount": 0.5}
+    (tmp_path / "largest.json").write_text(json.dumps({**mdp, "reward": [[0], [2.0**126]]}))
+    _, held = explored("largest.json", "--metrics", "mico", "--tolerance", "1e30")
+    assert unpacked(held["metrics"][0]["distance"], 2, 2) == pytest.approx(2.0**127 * (1 - np.eye(2)), abs=1e31)
+    (tmp_path / "beyond.json").write_text(json.dumps({**mdp, "reward": [[0], [2.0**127]]}))
+    message = "reward spans 0 to 1.70141e+38, too far for a page, where distances end at 3.4e+38"
+    assert message in fails("beyond.json", "--metrics", "mico", "--tolerance", "1e30")
+
+
 def test_a_page_is_replaced_whole(tmp_path, monkeypatch):
     path = tmp_path / "new" / "page.html"
     cli.main(["explore", "two-state", "--metrics", "mico", "--out", str(path)])

@@ -189,6 +189,8 @@ def test_normalisations(reported, fails, runs, tmp_path):
     assert "lacks high" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
     (tmp_path / "bad.csv").write_text("env,low,high\na,1,1\n")
     assert "high that exceeds low" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
+    (tmp_path / "bad.csv").write_text("env,low,high\na,1,2\nb,1,2\nb,1,3\n")
+    assert "several for b" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
     (tmp_path / "bad.csv").write_text("env,low,high\na,1,2\n")
     assert "scale for none of" in fails(runs, "--normalise", tmp_path / "bad.csv", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()

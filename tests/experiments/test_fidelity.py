@@ -121,6 +121,9 @@ def test_the_table_has_means_and_the_interval_of_the_learnt():
         ({"seeds": 0}, "seeds must be at least 1, but is 0"),
         ({"batch": 1}, "batch must be at least 2, but is 1"),
         ({"candidates": 10}, "candidates must be more than neighbours, 10, but is 10"),
+        ({"neighbours": 100}, "neighbours must be fewer than the states of a grid of size 10, but is 100"),
+        ({"neighbours": 14, "grids": (6,), "garnets": (14,)}, "states of a garnet of size 14, but is 14"),
+        ({"neighbours": 220, "grids": (), "garnets": ()}, "states of a breakout of size 3, but is 220"),
         ({"learning_rate": 0.0}, "learning_rate must be positive, but is 0.0"),
         ({"discount": 1.0}, "discount .* 1.0"),
     ],
@@ -128,3 +131,9 @@ def test_the_table_has_means_and_the_interval_of_the_learnt():
 def test_refuses(fields, message):
     with pytest.raises(ValueError, match=message):
         Config(**fields)
+
+
+def test_every_other_state_of_the_smallest_worlds_can_be_a_neighbour():
+    """Breakout on 3 columns has 220 states, which the world lists."""
+    assert world("breakout", 3, discount=0.9, seed=0).mdp.num_states == 220
+    Config(grids=(15,), garnets=(220,), breakouts=(3,), neighbours=219)

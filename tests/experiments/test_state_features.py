@@ -139,6 +139,23 @@ def test_figure_has_the_readings_as_rings():
 
 
 @pytest.mark.parametrize(
+    "change",
+    [
+        {"discount": 0.5},
+        {"dynamics": "continuing"},
+        {"goals": "map"},
+        {"policy": "dirichlet"},
+        {"regression": "affine"},
+    ],
+    ids=lambda change: "-".join(map(str, *change.items())),
+)
+def test_the_papers_readings_stand_beside_no_other_settings(change):
+    frame = run(replace(CHEAP, features=("random",), **change))
+    assert table(frame)["paper"].isna().all()
+    assert all(len(line.get_xdata()) > 1 for ax in plot(frame).axes for line in ax.lines)
+
+
+@pytest.mark.parametrize(
     ("field", "value", "message"),
     [
         ("grids", ("maze",), "grids must be of four-rooms, mirrored-rooms, dayan, but has 'maze'"),

@@ -172,7 +172,7 @@ def test_without_a_future_the_gap_is_nothing():
 
 
 def by_hand():
-    where = {"branching": "printed", "mdp": 0, "metric": "mico", "lowest": 0.0}
+    where = {"branching": "printed", "mdp": 0, "metric": "mico", "lowest": 0.0, "like_paper": True}
     gaps = [(2, 2, 1.0, 0.0), (2, 5, 3.0, 0.5), (7, 2, 8.0, 0.1)]
     return pd.DataFrame([where | dict(zip(("states", "actions", "gap", "broken"), each)) for each in gaps])
 
@@ -219,6 +219,16 @@ def test_the_figure_shows_broken_shares_below(frame):
     part = frame[(frame["branching"] == "n-1") & (frame["metric"] == "reduced-mico")]
     heights = [part.loc[part["states"] == n, "broken"].mean() for n in (2, 3, 6)]
     assert any(np.allclose(line.get_ydata(), heights) for line in figure.axes[5].lines)
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [({}, True), ({"discount": 0.5}, False), ({"law": "dirichlet"}, False), ({"actions": (2, 6)}, False)],
+)
+def test_the_papers_readings_stand_beside_no_other_settings(changes, shown):
+    frame = run(replace(TINY, metrics=("mico",), **changes))
+    assert (table(frame)["paper"] == "1.00").any() == shown
+    assert any(line.get_marker() == "D" for line in plot(frame).axes[0].lines) == shown
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import threading
 
 import pytest
@@ -159,16 +160,26 @@ def test_no_cluster_is_a_line(tmp_path, capsys, monkeypatch):
 
         return init
 
-    monkeypatch.setattr(cluster.ray, "init", failing(ConnectionError("nobody there")))
-    for address, hint in (
-        ("auto", "`ray start --head` starts one on this machine"),
-        ("10.0.0.1:6379", "is it running?"),
-    ):
+    def refused(address):
         with pytest.raises(SystemExit) as stop:
             cli.main([*flags_of_pair(), "--out", str(tmp_path), "--ray", address])
         assert stop.value.code == 2
-        assert capsys.readouterr().err == f"mico: no Ray cluster at {address}: {hint}\n"
+        return capsys.readouterr().err
+
+    monkeypatch.setattr(cluster.ray, "init", failing(ConnectionError("nobody there")))
+    assert refused("auto") == "mico: no Ray cluster at --ray auto: `ray start --head` starts one on this machine\n"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert refused(address) == f"mico: no Ray cluster at --ray {address}: is it running?\n"
     monkeypatch.setattr(cluster.ray, "init", failing(RuntimeError("Version mismatch:\nRay 1 there")))
-    with pytest.raises(SystemExit):
-        cli.main([*flags_of_pair(), "--out", str(tmp_path), "--ray", "auto"])
-    assert "the Ray cluster at auto does not take this process: Version mismatch: Ray 1" in capsys.readouterr().err
+    assert "the Ray cluster at auto does not take this process: Version mismatch: Ray 1" in refused("auto")
+
+
+def test_an_address_where_nobody_listens_is_refused_before_ray_waits_for_it(monkeypatch):
+    monkeypatch.setattr(cluster.ray, "init", lambda **_: pytest.fail("Ray tries for minutes"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    for address in (f"127.0.0.1:{port}", f"ray://localhost:{port}"):
+        refusal = pytest.raises(ValueError, match=f"^no Ray cluster at --ray {address}: Connection refused$")
+        with refusal, cluster.connected(address):
+            pass

@@ -52,6 +52,17 @@ def test_both_kinds_of_file_say_the_same(tmp_path, name, text):
     assert sweep_of(entries(str(tmp_path / name))) == EXPECTED
 
 
+def test_names_of_fields_are_spelt_as_in_flags_or_as_in_python(tmp_path):
+    text = "steps = 400\nenv = 'mdp/two-state'\n[fields]\nschedule.log{}period = [100, 200]\n[[variants]]\n"
+    for hyphen in "-_":
+        (tmp_path / f"{hyphen}.toml").write_text(text.format(hyphen) + f"schedule.learning{hyphen}starts = 50")
+    one, other = (parse([str(tmp_path / f"{hyphen}.toml"), "--dry-run"])[1] for hyphen in "-_")
+    assert one == other
+    assert cells(one)[0].fields == (("schedule.learning_starts", 50), ("schedule.log_period", 100))
+    _, replaced = parse([str(tmp_path / "-.toml"), "--schedule.log-period", "300", "--dry-run"])
+    assert replaced.fields == {"schedule.log_period": (300,)}
+
+
 def test_the_guide_writes_one_sweep_in_three_ways(tmp_path):
     guide = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text()
     command = re.search(r"^    mico sweep (.*?)\n\n", guide, re.DOTALL | re.MULTILINE)[1].replace("\\\n", " ")
@@ -78,6 +89,11 @@ def test_names_are_sweeps(name):
         ("x.toml", "stepz = 400\nenv = 'mdp/two-state'", "'stepz' is no entry of a sweep: did you mean steps"),
         ("x.toml", "env = 'mdp/two-state'", "a sweep needs steps"),
         ("x.toml", "steps = 400", "a sweep needs env"),
+        (
+            "x.toml",
+            "steps = 400\nenv = 'mdp/two-state'\nfields = {schedule = {log-period = 1, log_period = 2}}",
+            "fields gives schedule.log_period twice, with - and with _",
+        ),
         ("x.py", "SWEEP = 1 / 0", r"x.py cannot be run: ZeroDivisionError: division by zero"),
         ("x.py", "SWEEP = (", r"x.py cannot be run: SyntaxError: "),
         ("x.py", "sweep = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is None"),

@@ -67,9 +67,12 @@ def main(argv: list[str]) -> None:
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     _claim(out / "runs")
-    lines = _measure(parts.metrics, out, console)
-    lines += _learn(parts.training, out, console)
-    lines += _compare(parts.agreement, out, console)
+    try:
+        lines = _measure(parts.metrics, out, console)
+        lines += _learn(parts.training, out, console)
+        lines += _compare(parts.agreement, out, console)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command begins the demo anew") from None
     pd.DataFrame(lines).to_csv(out / "summary.csv", index=False)
     console.print(_summary(lines))
     console.print("over seeds: the 95% interval of a return or gain, the range of a correlation.")

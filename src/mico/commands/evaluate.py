@@ -1,5 +1,6 @@
 """`mico evaluate RUN`: what a trained run scores."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -32,18 +33,19 @@ def main(argv: list[str]) -> None:
     options = tyro.cli(Options, prog="mico evaluate", args=argv)
     if not options.runs:
         raise ValueError("evaluate needs a RUN: the folder of a run, or of a fleet")
-    folders = [run for folder in options.runs for run in run_folders(folder)]
+    folders = {run.resolve(): run for folder in options.runs for run in run_folders(folder)}
+    shared = os.path.commonpath([whole.parent for whole in folders])  # beyond which no two names are the same
     console = Console(highlight=False, markup=False)
     title = f"{options.episodes} episodes of each run, ε = {options.epsilon:g}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     table.add_column("run", overflow="fold")
     for name in ("step", "return", "95% interval", "least", "largest"):
         table.add_column(name, justify="right", no_wrap=True)
-    for folder in folders:
+    for whole, folder in folders.items():
         with console.status(folder.name):
             trained = load(folder)
             counts = {"episodes": options.episodes, "max_steps": options.max_steps}
             returns = evaluate(trained, seed=options.seed, epsilon=options.epsilon, **counts)
         extremes = printed(float(returns.min())), printed(float(returns.max()))
-        table.add_row(folder.name, f"{trained.step:,}", *described(returns), *extremes)
+        table.add_row(str(whole.relative_to(shared)), f"{trained.step:,}", *described(returns), *extremes)
     console.print(table)

@@ -13,9 +13,9 @@ from rich.console import Console
 from mico.commands.policies import WORDS, named_policy
 from mico.commands.problem_options import Limited, Request, requested
 from mico.commands.progress import shown
-from mico.pages.explore import Exploration, Plane, View, explore_page
+from mico.pages.explore import Exploration, Plane, View, explore_page, is_explore_page
 from mico.results.folders import writable, write_whole
-from mico.tabular import METRICS, Solution, distance, optimal_value
+from mico.tabular import MDP, METRICS, Solution, distance, optimal_value
 from mico.tabular.metrics import metric_named
 from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
 from mico.tabular.value_bound import value_bound
@@ -39,7 +39,7 @@ class Options(Limited):
     max_transport_states: Annotated[
         int, tyro.conf.arg(help="of more, leave the bisimulation metrics out unless --metrics names them")
     ] = 120
-    out: Annotated[Path, tyro.conf.arg(help="the page to write")] = Path("explore.html")
+    out: Annotated[Path, tyro.conf.arg(help="the page to write; an earlier one gives way")] = Path("explore.html")
 
 
 def main(argv: list[str]) -> None:
@@ -47,6 +47,7 @@ def main(argv: list[str]) -> None:
     options, mdp = request.options, request.problem.mdp
     names, left_out = _selected(options, mdp.num_states)
     policy = named_policy(options.policy, request.problem, seed=options.policy_seed)
+    _check_range(mdp)
     values = {"policy": mdp.chain(policy).value(), "mdp": optimal_value(mdp)}
     _check_writable(options.out)
     console = Console(highlight=False, markup=False)
@@ -84,6 +85,15 @@ def _check_writable(path: Path) -> None:
     writable(path.parent)
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and path.stat().st_size and not is_explore_page(path):
+        raise FileExistsError(errno.EEXIST, "is there already, and is no page of mico explore", str(path))
+
+
+def _check_range(mdp: MDP) -> None:
+    r"""Refuse distances, of at most $\max |r_x - r_y| / (1 - \gamma)$, that single precision does not hold."""
+    low, high, limit = mdp.reward.min(), mdp.reward.max(), np.finfo(np.float32).max
+    if (high - low) / (1 - mdp.discount) > limit:
+        raise ValueError(f"reward spans {low:g} to {high:g}, too far for a page, where distances end at {limit:.2g}")
 
 
 def _view(name: str, solution: Solution, value: np.ndarray) -> View:

@@ -11,11 +11,10 @@ from typing import Annotated, Any
 import tyro
 
 from mico.commands.train_options import CheckpointSeconds, KeptReplay, TensorBoardToo
-from mico.deep.fields import flat
 from mico.deep.options import PARTS, Option
 from mico.sweeps.absent import shape_of
 from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import Sweep
+from mico.sweeps.grid import Sweep, named_values
 from mico.sweeps.named import SWEEPS
 
 _NAMES = ("env", "agent", "metric")
@@ -90,9 +89,8 @@ def parse(argv: list[str]) -> tuple[Options, Sweep]:
         for option in own
         if f"--{part}.{option.name}".replace("_", "-") in written
     }
-    fields_given = given.get("fields", {})
-    if values and isinstance(fields_given, Mapping):
-        more["fields"] = flat(fields_given) | values
+    if values:
+        more["fields"] = named_values("fields", given.get("fields", {})) | values
     return parsed.options, sweep_of(given | more)
 
 

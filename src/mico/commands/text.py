@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-_SYMBOLS = {"$": "", r"\Pi ": "Π", r"\gamma": "γ", r"\Delta ": "Δ", r"\le": "≤"}
+_SYMBOLS = {"$": "", r"\Pi ": "Π", r"\pi": "π", r"\gamma": "γ", r"\Delta ": "Δ", r"\le": "≤"}
 
 
 def summary(documented: Callable[..., Any]) -> str:

@@ -15,7 +15,7 @@ from scipy.spatial.distance import cdist
 
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.fidelity_measures import agreement, sample
-from mico.experiments.fidelity_worlds import Kind, world
+from mico.experiments.fidelity_worlds import Kind, has_more_states, world
 from mico.results import plots
 from mico.results.intervals import mean_interval
 from mico.tabular import factored_mico
@@ -58,9 +58,23 @@ class Config:
                 raise ValueError(f"{name} must be at least {bound}, but is {getattr(self, name)}")
         if self.candidates <= self.neighbours:
             raise ValueError(f"candidates must be more than neighbours, {self.neighbours}, but is {self.candidates}")
+        for kind, size in self.worlds:
+            if not has_more_states(kind, size, self.neighbours):
+                most = f"fewer than the states of a {kind} of size {size}"
+                raise ValueError(f"neighbours must be {most}, but is {self.neighbours}")
         if not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, but is {self.learning_rate}")
         checked_discount(self.discount)
+
+    @property
+    def worlds(self) -> list[tuple[Kind, int]]:
+        """Every kind with every size of it."""
+        sizes: dict[Kind, tuple[int, ...]] = {
+            "grid": self.grids,
+            "garnet": self.garnets,
+            "breakout": self.breakouts,
+        }
+        return [(kind, size) for kind in sizes for size in sizes[kind]]
 
 
 QUICK = Config(grids=(6,), garnets=(), breakouts=(), seeds=2, steps=200, batch=8, width=16, queries=10, pairs=100)
@@ -80,12 +94,7 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
     `fitted` to the exact U, all that the network could reach; `sham`, learnt with the rewards shuffled among states;
     the `untrained` network; and the Euclidean distance of `observation`s, which has neither unit nor self-distances.
     """
-    sizes: dict[Kind, tuple[int, ...]] = {
-        "grid": config.grids,
-        "garnet": config.garnets,
-        "breakout": config.breakouts,
-    }
-    return evaluate(_measured, [Cell(kind, size, config) for kind in sizes for size in sizes[kind]])
+    return evaluate(_measured, [Cell(kind, size, config) for kind, size in config.worlds])
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:

@@ -37,6 +37,13 @@ def world(kind: Kind, size: int, *, discount: float, seed: int) -> World:
     return World(game.mdp(discount), game.screens().reshape(len(game.positions().row), -1))
 
 
+def has_more_states(kind: Kind, size: int, count: int) -> bool:
+    """Whether such a world has more than so many states, without making it."""
+    if kind == "breakout":
+        return Breakout(_HEIGHT, size, _BRICK_ROWS).reachable(count).size > count
+    return (size**2 if kind == "grid" else size) > count
+
+
 def _grid(side: int, discount: float, seed: int) -> World:
     """An open grid in tiles of 5 × 5 cells, each of which pays 0, ½ or 1, drawn evenly, in all of its cells.
 

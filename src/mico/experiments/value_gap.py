@@ -102,7 +102,8 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
 
     `gap` is the mean over all pairs of states and all policies on that MDP; `broken` is the share of them where it is
     negative, so that d is no bound there; `lowest` is the least of all. Distances of the MDP alone stand beside the
-    same values of policies, which they do not promise to bound.
+    same values of policies, which they do not promise to bound. `like_paper` tells where actions, law and discount are
+    as we take the paper's to be: its readings stand beside no others.
     """
     rest = (config.mdps, config.policies, config.law, config.discount, config.metrics, config.seed)
     cells = [Cell(*size, *rest) for size in product(config.branching, config.states, config.actions)]
@@ -110,18 +111,19 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """The mean gap by number of states, and over "all" of them, beside what the paper's curve shows.
+    """The mean gap by number of states, and over "all" of them, beside the paper's curve if the settings are its.
 
     "±" is the half width of its 95% interval, an MDP being one draw, and `spread` the standard deviation of a draw.
     """
     sizes = frame["states"].unique().tolist()
     read = [size for size in sizes if any(size in curve for curve in PAPER.values())] or sizes
+    curves = PAPER if frame["like_paper"].all() else {}
     lines = []
     for metric, rule in product(frame["metric"].unique(), frame["branching"].unique()):
         rows = frame[(frame["metric"] == metric) & (frame["branching"] == rule)]
         named = {"metric": metric, "branching": rule}
         for size in read:
-            paper = PAPER.get(metric, {}).get(size, (np.nan, np.nan))
+            paper = curves.get(metric, {}).get(size, (np.nan, np.nan))
             span = "–".join(dict.fromkeys(map(printed, paper)))
             lines.append(named | {"states": str(size)} | _summary(rows[rows["states"] == size]) | {"paper": span})
         lines.append(named | {"states": "all"} | _summary(rows) | {"paper": printed(np.nan)})
@@ -151,11 +153,13 @@ def _measured(cell: Cell) -> pd.DataFrame:
     seeds = np.random.SeedSequence((cell.seed, cell.states, cell.actions)).generate_state(
         cell.mdps * (1 + cell.policies)
     )
+    like_paper = (cell.law, cell.discount) == (Config.law, Config.discount) and cell.actions in Config.actions
     lines = []
     for number, (seed, *of_policies) in enumerate(seeds.reshape(cell.mdps, -1).tolist()):
         mdp = garnet(cell.states, cell.actions, seed=seed, discount=cell.discount, branching=cell.branching)
         policies = np.stack([random_policy(mdp, seed=each, law=cell.law) for each in of_policies])
         where = {"branching": cell.branching, "states": cell.states, "actions": cell.actions, "mdp": number}
+        where |= {"like_paper": like_paper}
         lines += [where | {"metric": name} | _gaps(name, mdp, policies) for name in cell.metrics]
     return pd.DataFrame(lines)
 
@@ -188,7 +192,7 @@ def _draw_gaps(frame: pd.DataFrame, ax: Axes) -> None:
         size, mean, low, high = np.transpose(by_size)
         ax.plot(size, mean, color=colour, label=_SYMBOLS[metric])
         ax.fill_between(size, low, high, color=colour, alpha=0.2, linewidth=0)
-        if metric in PAPER:
+        if metric in PAPER and frame["like_paper"].all():
             at, ends = list(PAPER[metric]), np.array(list(PAPER[metric].values()))
             marks = {"fmt": "D", "color": colour, "markeredgecolor": "black", "ecolor": "black", "markersize": 5}
             ax.errorbar(at, ends.mean(axis=1), np.ptp(ends, axis=1) / 2, label=f"{_SYMBOLS[metric]}, paper", **marks)

@@ -1,6 +1,7 @@
 """One page to look at the metrics of a finite MDP: data in, HTML out."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -18,6 +19,8 @@ _SCRIPTS = (
     "explore_numbers.js",
     "explore.js",
 )
+_KIND = "behavioural distances"
+_HEAD = 10_000  # bytes in which a page has its title
 
 
 class Plane(NamedTuple):
@@ -76,7 +79,13 @@ class Exploration:
 def explore_page(exploration: Exploration) -> str:
     """The page, with its style, script and data inside, and a policy that lets it load nothing else."""
     title, data = exploration.title, _data(exploration)
-    return assembled("explore", _SCRIPTS, data, title=title, kind="behavioural distances")
+    return assembled("explore", _SCRIPTS, data, title=title, kind=_KIND)
+
+
+def is_explore_page(path: Path) -> bool:
+    """Whether a file is such a page, by its title."""
+    with path.open("rb") as file:
+        return f": {_KIND}</title>".encode() in file.read(_HEAD)
 
 
 def _data(exploration: Exploration) -> dict[str, Any]:

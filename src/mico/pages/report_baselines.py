@@ -91,6 +91,9 @@ def _of_table(path: Path) -> tuple[ScaleOf, str]:
     lacking = [name for name in ("env", "low", "high") if name not in table.columns]
     if lacking:
         raise ValueError(f"{path} must have the columns env, low and high, but lacks {', '.join(lacking)}")
+    twice = table.loc[table["env"].duplicated(), "env"]
+    if len(twice):
+        raise ValueError(f"{path} must have one line for each env, but has several for {twice.iloc[0]}")
     table = table.assign(**{name: numbers(table[name], str(path)) for name in ("low", "high")})
     wrong = table[~(table["high"] > table["low"])]
     if len(wrong):

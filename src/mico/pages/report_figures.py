@@ -1,6 +1,6 @@
 """The figures of a report with their data, and a sentence for each that the data do not allow."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -9,11 +9,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mico.pages.report_baselines import first_returns
+from mico.pages.report_captions import measured_games, not_aggregated, over_envs, scope, too_few_seeds
 from mico.pages.report_curves import LEVEL
 from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
 from mico.pages.report_study import Study
 from mico.results import score_plots
-from mico.results.atari_scores import MEASURED, game, random_scores
+from mico.results.atari_scores import random_scores
 from mico.results.improvement import improvements
 from mico.results.intervals import mean_intervals
 from mico.results.score_curves import aggregate_curves
@@ -23,7 +24,6 @@ _POINTS = 30  # of aggregates against steps, each of which has a bootstrap
 _THRESHOLDS = 81
 _LETTER = 0.085  # inches of a name, about
 _LINE = 0.22  # inches of each line of a legend after the first, which figures have room for
-_NAMES = 12  # more environments than this are counted, not named
 
 
 class Drawing(NamedTuple):
@@ -57,7 +57,7 @@ def _training(study: Study) -> Iterator[Drawing | Undrawn]:
 
 
 def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
-    if (why := _not_aggregated(study)) is not None:
+    if (why := not_aggregated(study)) is not None:
         yield Undrawn(f"No aggregates against steps: {why}.")
         return
     names = [name for name in aggregates(study) if name != "optimality-gap"]
@@ -70,12 +70,12 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
         parts.append(lines.assign(aggregate=name))
     _legend(figure)
     more = [f"{one}." for one in lost if one not in study.scores.excluded]
-    caption = " ".join([f"Aggregates against steps with 95% intervals, {_shared(study)}.", *more])
+    caption = " ".join([f"Aggregates against steps with 95% intervals, {scope(study)}.", *more])
     yield Drawing("aggregates-against-steps", caption, figure, pd.concat(parts, ignore_index=True))
 
 
 def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
-    why = _not_aggregated(study) or _too_few_seeds(study)
+    why = not_aggregated(study) or too_few_seeds(study)
     if why is not None:
         yield Undrawn(f"No plot of intervals: {why}.")
         return
@@ -86,12 +86,12 @@ def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
         found = {arm: study.estimate(table, name) for arm, table in study.tables.items()}
         score_plots.interval_bars(found, ax, label=LABELS[name], style_of=_styles(study))
         parts.append(_as_frame(found).assign(aggregate=name))
-    caption = f"Aggregates at the end with 95% intervals, {_shared(study)}."
+    caption = f"Aggregates at the end with 95% intervals, {scope(study)}."
     yield Drawing("intervals", caption, figure, pd.concat(parts, ignore_index=True))
 
 
 def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
-    why = _not_aggregated(study) or _too_few_seeds(study)
+    why = not_aggregated(study) or too_few_seeds(study)
     if why is not None:
         yield Undrawn(f"No performance profiles: {why}.")
         return
@@ -107,7 +107,7 @@ def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
     data = pd.concat(
         [pd.DataFrame({"arm": arm, "threshold": thresholds, **one._asdict()}) for arm, one in found.items()]
     )
-    caption = f"Performance profiles: the share of runs that score more than τ, with 95% intervals, {_shared(study)}."
+    caption = f"Performance profiles: the share of runs that score more than τ, with 95% intervals, {scope(study)}."
     yield Drawing("profiles", caption, figure, data)
 
 
@@ -128,7 +128,7 @@ def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
         words = (
             f"{arm} against {base}: difference of mean final returns in per cent of what the baseline has above {zero}."
         )
-        caption = " ".join([words, *_measured(study, percent.index), *(f"{one}." for one in lost)])
+        caption = " ".join([words, *measured_games(study, percent.index), *(f"{one}." for one in lost)])
         data = percent.rename_axis("env").reset_index()
         yield Drawing(f"improvement-{_slug(arm)}", caption, figure, data)
 
@@ -147,7 +147,7 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
     ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     over = {}
     for pair in several:
-        over.setdefault(_over(study, pair.x.columns), []).append(pair.arm)
+        over.setdefault(over_envs(study, pair.x.columns), []).append(pair.arm)
     means = "; ".join(f"{words} ({', '.join(arms)})" if len(over) > 1 else words for words, arms in over.items())
     caption = f"How likely a run of one arm scores more than a run of the other, 95% intervals, mean {means}."
     yield Drawing("probability-of-improvement", caption, figure, _as_frame(found))
@@ -184,41 +184,11 @@ _FIGURES: Sequence[Callable[[Study], Iterator[Drawing | Undrawn]]] = (
 )
 
 
-def _not_aggregated(study: Study) -> str | None:
-    if not study.shared_envs:
-        return "no environment has scores of every arm"
-    return None if study.comparable else "raw returns of different environments cannot be averaged (--normalise)"
-
-
-def _too_few_seeds(study: Study) -> str | None:
-    alone = [arm for arm, table in study.tables.items() if len(table) < 2]
-    return f"{alone[0]} has a single seed" if alone else None
-
-
 def _random_scores(study: Study, base: str) -> dict[str, float]:
     """Of Atari games those of a random policy; elsewhere what the baseline scores at first stands for it."""
     if study.scale == "human":
         return random_scores(study.frame["env"].unique())
     return first_returns(study.frame, base).to_dict()
-
-
-def _measured(study: Study, envs: Iterable[str]) -> list[str]:
-    """A sentence on the games whose random scores are not published."""
-    ours = [env for env in envs if study.scale == "human" and game(env) in MEASURED]
-    return [f"The random policy's scores in {', '.join(ours)} are our own measurements."] if ours else []
-
-
-def _shared(study: Study) -> str:
-    """On which scale scores are, and over which environments."""
-    return f"{study.words}; {_over(study, study.shared_envs)}"
-
-
-def _over(study: Study, envs: Iterable[str]) -> str:
-    """How many environments, and which if they are few."""
-    names = sorted(envs)
-    if len(names) > _NAMES:
-        return f"over {len(names)} of {study.frame['env'].nunique()} environments"
-    return f"over {len(names)} environment{'s' * (len(names) > 1)}: {', '.join(names)}"
 
 
 def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:

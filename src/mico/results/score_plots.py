@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Real
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
-from matplotlib.ticker import EngFormatter, Locator, MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from mico.results.intervals import mean_intervals
+from mico.results.percent_ticks import LINEAR, Percents
 from mico.results.plots import PALETTE
 from mico.results.statistics import Band, Estimate
 
@@ -20,9 +20,7 @@ Style = Mapping[str, Any]
 
 _GREY = {"color": "0.55", "linestyle": "-"}
 DASHES = ("-", "--", ":", "-.", (4.5, (9, 4.3)))  # the last as two long ones in a legend
-_LINEAR = 10  # per cent up to which improvements are drawn to scale: beyond, by their logarithms
 _LARGE = 50  # per cent: where none is larger, all are drawn to scale
-_OF_TEN = ((1, 2, 5), (1, 3), (1,))  # ticks of each decade, from many to few
 _ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks, times a power of ten
 
 
@@ -126,10 +124,10 @@ def improvement_bars(percent: pd.Series, ax: Axes) -> Axes:
     ax.bar(range(len(percent)), percent, color=np.where(percent > 0, PALETTE[0], PALETTE[1]))
     ax.yaxis.set_major_locator(MaxNLocator(8, integer=True))
     if percent.abs().max() > _LARGE:
-        ax.set_yscale("symlog", linthresh=_LINEAR)
+        ax.set_yscale("symlog", linthresh=LINEAR)
         # Small bars on one side have a tick to be read by, however large those on the other are.
-        ax.set_ylim(*(np.sign(end) * max(abs(end), _LINEAR / 2) for end in ax.get_ylim()))
-        ax.yaxis.set_major_locator(_Percents(ax.yaxis))
+        ax.set_ylim(*(np.sign(end) * max(abs(end), LINEAR / 2) for end in ax.get_ylim()))
+        ax.yaxis.set_major_locator(Percents(ax.yaxis))
     ax.yaxis.set_major_formatter(PercentFormatter(decimals=0))
     ax.axhline(0, color="0.3", linewidth=0.8)
     ax.set_xticks(range(len(percent)), _short(percent.index), rotation=90, fontsize="small")
@@ -181,29 +179,6 @@ def profile_lines(
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     return ax
-
-
-class _Percents(Locator):
-    """0, the ends of what is drawn to scale and half of them, and beyond as many of each decade as have room."""
-
-    def __init__(self, axis: Axis) -> None:
-        self._of = axis
-
-    def __call__(self) -> np.ndarray:
-        return self.tick_values(*self._of.get_view_interval())
-
-    def tick_values(self, vmin: float, vmax: float) -> np.ndarray:
-        decades = 10.0 ** np.arange(1, 1 + np.log10(max(-vmin, vmax, _LINEAR)))
-        place = self._of.get_transform().transform
-        apart = np.ptp(place([vmin, vmax])) / (2 * max(self._of.get_tick_space(), 1))  # a line: the space counts pairs
-        ticks = np.zeros(1)
-        for factors in _OF_TEN:
-            sizes = np.array([_LINEAR / 2, *(ten * factor for ten in decades for factor in factors)])
-            ticks = np.array([*-sizes[::-1], 0, *sizes])
-            ticks = ticks[(vmin <= ticks) & (ticks <= vmax)]
-            if np.diff(place(ticks)).min(initial=np.inf) >= apart:
-                break
-        return ticks
 
 
 def _mean_band(ax: Axes, runs: pd.DataFrame, level: float, frame_skip: int, *, label: Any, style: Style) -> None:

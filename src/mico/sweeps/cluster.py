@@ -2,6 +2,7 @@
 
 import logging
 import os
+import socket
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from mico.sweeps.processes import take_cores
 from mico.sweeps.status import Status, read_status, write_status
 
 _LOOK = 1.0  # seconds between looks at how far the tasks are
+_ANSWER = 5.0  # seconds that an address has to answer: Ray itself would try for minutes
 _SAVING = 120.0  # seconds that tasks have to save where they are when the driver is stopped
 
 
@@ -35,17 +37,29 @@ class Need(NamedTuple):
 @contextmanager
 def connected(address: str) -> Iterator[None]:
     """A driver of the cluster at an address, "auto" for the one that this machine is part of."""
+    _check_answers(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except ConnectionError as error:
         hint = "`ray start --head` starts one on this machine" if address == "auto" else "is it running?"
-        raise ValueError(f"no Ray cluster at {address}: {hint}") from error
+        raise ValueError(f"no Ray cluster at --ray {address}: {hint}") from error
     except RuntimeError as error:  # such as another version of Ray or Python there
         raise ValueError(f"the Ray cluster at {address} does not take this process: {error}") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Refuse a HOST:PORT where nobody listens; what else an address may be, Ray itself looks at."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), port), timeout=_ANSWER).close()
+    except OSError as error:
+        raise ValueError(f"no Ray cluster at --ray {address}: {error.strerror or error}") from error
 
 
 def on_ray(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, need: Need) -> None:

@@ -43,10 +43,10 @@ class Sweep:
         far = [seed for seed in self.seeds if not 0 <= seed < 2**31]
         if far:
             raise ValueError(f"seeds must lie in [0, 2³¹), but has {far[0]}")
-        given = {name: _listed(name, values) for name, values in flat(_mapping("fields", self.fields)).items()}
+        given = {name: _listed(name, values) for name, values in named_values("fields", self.fields).items()}
         object.__setattr__(self, "fields", given)
         variants = _listed("variants", self.variants)
-        object.__setattr__(self, "variants", tuple(flat(_mapping("variants", variant)) for variant in variants))
+        object.__setattr__(self, "variants", tuple(named_values("variants", variant) for variant in variants))
         both = [name for variant in self.variants for name in variant if name in self.fields]
         if both:
             raise ValueError(f"{both[0]} is one of the fields, and a variant sets it too")
@@ -98,6 +98,19 @@ def arms(sweep: Sweep) -> list[str]:
     return several + [name for name in names if name not in alike]
 
 
+def named_values(entry: str, given: Any) -> dict[str, Any]:
+    """What an entry gives to fields, by their dotted names; log-period, as in flags, is log_period."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{entry} must give values to names of fields, but is {given!r}")
+    found = {}
+    for spelt, value in flat(given).items():
+        name = spelt.replace("-", "_")
+        if name in found:
+            raise ValueError(f"{entry} gives {name} twice, with - and with _")
+        found[name] = value
+    return found
+
+
 def _combinations(sweep: Sweep, shape: Shape) -> list[Values]:
     """The values of those fields that apply, for each variant and each combination of the grid, each once.
 
@@ -134,9 +147,3 @@ def _check_once(name: str, values: Sequence[Any]) -> None:
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
         raise ValueError(f"{name} has {twice!r} twice")
-
-
-def _mapping(name: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise ValueError(f"{name} must give values to names of fields, but is {given!r}")
-    return given
