@@ -26,6 +26,7 @@ import numpy as np
 from mico.deep import fleet, learner, updates
 from mico.deep.envs import environment
 from mico.deep.metric_losses import MICo
+from mico.deep.parts import Parts, even_sizes, usual_sizes
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 from mico.deep.types import Spec, Step
@@ -56,24 +57,24 @@ def excess(more: list[float], less: list[float]) -> str:
 
 
 class Training:
-    """A fleet on MinAtar's Breakout that has begun to learn; each call plays one more chunk."""
+    """A fleet on MinAtar's Breakout, in its usual parts or in others, that has begun to learn; each call plays on."""
 
-    def __init__(self, agent: str, metric: str, count: int, length: int):
+    def __init__(self, agent: str, metric: str, count: int, length: int, parts: int | None = None):
         preset, env = PRESETS["minatar"][agent], environment("minatar/breakout", sticky=0.1)
         starts = min(preset.schedule.learning_starts, 5 * length)
         schedule = replace(preset.schedule, learning_starts=starts, epsilon=EPSILON, epsilon_decay=0)
         loss = None if metric == "none" else MICo(alpha=preset.alpha)
-        parts = preset.agent, loss, env, preset.network, preset.replay, schedule
-        self.runs = [Run(*parts, seed) for seed in range(count)]
-        self.engine = fleet.Simulated(self.runs, fleet.stack(self.runs))
-        self.state, self.time, self.length = self.engine.begin(), 0, length
+        settings = preset.agent, loss, env, preset.network, preset.replay, schedule
+        self.runs = [Run(*settings, seed) for seed in range(count)]
+        self.engine = Parts(self.runs, usual_sizes(self.runs) if parts is None else even_sizes(count, parts))
+        self.states, self.time, self.length = self.engine.begin(), 0, length
         while self.time < 2 * starts:  # learning from the first, which spares a program to compile
             self.seconds()
 
     def seconds(self) -> float:
         start = time.perf_counter()
-        state, _ = self.engine.play(self.state, self.time, self.length, True)
-        self.state = jax.block_until_ready(fleet.copy_targets(state))
+        states, _ = self.engine.play(self.states, self.time, self.length, True)
+        self.states = jax.block_until_ready(self.engine.copy_targets(states))
         self.time += self.length
         return time.perf_counter() - start
 
@@ -137,7 +138,7 @@ def product_rate() -> float:
 
 
 def check_parameters(ours: Training, theirs: list[int]) -> None:
-    size = sum(leaf.size for leaf in jax.tree.leaves(ours.state.params)) // len(ours.runs)
+    size = sum(leaf.size for state in ours.states for leaf in jax.tree.leaves(state.params)) // len(ours.runs)
     if set(theirs) != {size}:
         raise SystemExit(f"the networks differ: {size} parameters here, {theirs} there")
     print(f"both networks have {size:,} parameters")
@@ -189,6 +190,18 @@ def cost(options: argparse.Namespace) -> None:
     others = [(agent, 4) for agent in PRESETS["minatar"] if agent != "dqn"]
     cases = [("dqn", 1)] if options.quick else [("dqn", 1), ("dqn", 4), ("dqn", 8), *others]
     compared(cases, 40 if options.quick else 400, options.repeats)
+
+
+def split(options: argparse.Namespace) -> None:
+    """A fleet on MinAtar's Breakout as one program, and with every run as a part of its own."""
+    cases = [("dqn", 2)] if options.quick else [(agent, count) for agent in ("dqn", "qr-dqn") for count in (4, 8)]
+    print(f"{'agent':<8} {'runs':>5} {'steps/s as one program':>26} {'every run a part':>26} {'ratio':>8}")
+    for agent, count in cases:
+        ways = {parts: Training(agent, "mico", count, 40 if options.quick else 400, parts) for parts in (1, count)}
+        found = taking_turns({parts: way.rate for parts, way in ways.items()}, options.repeats)
+        rates = " ".join(f"{spread(values):>26}" for values in found.values())
+        ratio = median(a / b for a, b in zip(found[count], found[1], strict=True))
+        print(f"{agent:<8} {count:>5} {rates} {ratio:>8.2f}", flush=True)
 
 
 def large_fleets(options: argparse.Namespace) -> None:
@@ -283,6 +296,7 @@ def atari_update(options: argparse.Namespace) -> None:
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "sb3": sb3,
     "cost": cost,
+    "split": split,
     "fleet": large_fleets,
     "atari-update": atari_update,
 }
@@ -299,7 +313,7 @@ def main() -> None:
     if options.quick:
         options.repeats, options.capacity = 2, 4 * WRITTEN
     print("device:", jax.devices()[0].device_kind, flush=True)
-    usual = ("sb3", "cost") if jax.default_backend() == "cpu" else ("cost", "fleet", "atari-update")
+    usual = ("sb3", "cost", "split") if jax.default_backend() == "cpu" else ("cost", "fleet", "atari-update")
     for name in options.only or usual:
         print(f"\n{name}: {PARTS[name].__doc__}", flush=True)
         PARTS[name](options)

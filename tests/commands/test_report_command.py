@@ -575,6 +575,24 @@ def test_environments_that_an_arm_lacks_are_not_in_aggregates_and_are_named(repo
     assert "minatar/asterix is not in the aggregates: dqn + mico has no scores in it" in said(reported(runs)[0])
 
 
+@pytest.mark.parametrize(
+    ("others", "shared"), [(["asterix"], {"dqn": 1, "dqn + mico": 1}), (["asterix", "freeway"], {"dqn": 3})]
+)
+def test_an_arm_with_few_environments_is_not_in_aggregates_and_is_named(reported, runs, others, shared):
+    """One of two is half of them, and one of three is less; its comparison with the baseline stays."""
+    scale = runs.parent / "scale.csv"
+    scale.write_text("env,low,high\n" + "".join(f"minatar/{game},0,10\n" for game in ("breakout", *others)))
+    for game in others:
+        write_fleet(runs / game, (1, 2, 3), lambda seed: [1.0] * 10, env=f"minatar/{game}")
+    out, _ = reported(runs, "--normalise", scale)
+    found = table(out, "aggregates", aggregate="mean").set_index("arm")["environments"]
+    assert found.to_dict() == shared
+    few = "dqn + mico is not in the aggregates: it has scores in 1 of 3 environments"
+    assert (few in said(out)) == ("dqn + mico" not in shared)
+    assert set(table(out, "comparisons", arm="dqn + mico")["environments"]) == {1}
+    assert set(pd.read_csv(out / "figures" / "aggregates-against-steps.csv")["arm"]) == set(shared)
+
+
 @pytest.mark.usefixtures("undrawn")
 def test_the_baseline_has_the_same_fields(reported, tmp_path):
     rows = [

@@ -168,7 +168,7 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monke
     printed = " ".join(capsys.readouterr().out.split())
     assert re.search(r"4 runs of 1,000,000 steps in 2 fleets, the largest of about [\d.]+ MB\.", printed)
     assert re.search(r"000-minatar-breakout-dqn-none-mico 2 [\d.]+ MB as mico, α = 0 waiting", printed)
-    seconds = 2 * 2e6 / ((4_025 + 5_233) / 2)  # two fleets of two runs each, halfway between one run's pace and four's
+    seconds = 2 * 2e6 / ((4_738 + 12_395) / 2)  # two fleets of two runs each, halfway between one run's pace and four's
     both = [f"{time / 60:.0f} minutes" for time in (seconds, seconds / 2)]
     assert f"About {both[0]} on two CPU cores, about {both[1]} on 2 such (from measured paces)" in printed
     assert re.search(r"on one H200, about \d+ \w+ on 2 such \(an estimate, not measured\)\.", printed)

@@ -1,6 +1,7 @@
 """A fleet in two parts side by side is the same fleet."""
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -21,6 +22,7 @@ from trainings import Crash, crashing, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 ATARI = environment("atari/breakout", max_steps=25)
+ROOMS = environment("mdp/four-rooms", max_steps=25)
 
 
 def runs(count=3, env=ATARI, **schedule):
@@ -30,12 +32,15 @@ def runs(count=3, env=ATARI, **schedule):
     return [small_run(agent, MICo(0.3), seed=seed, **parts) for seed, agent in enumerate(agents)]
 
 
-@pytest.mark.parametrize("acting", ["after-learning", "while-learning"])
-def test_two_parts_are_one_fleet(acting):
+OUTSIDE = [(ATARI, "after-learning"), (ATARI, "while-learning")]
+
+
+@pytest.mark.parametrize(("env", "acting"), [*OUTSIDE, (ROOMS, "after-learning")])
+def test_two_parts_are_one_fleet(env, acting):
     with jax.enable_x64(True):
         found = []
         for sizes in ([3], [2, 1]):
-            parts = Parts(runs(acting=acting), sizes)
+            parts = Parts(runs(env=env, acting=acting), sizes)
             states, happened = parts.begin(), []
             for time, learns in ((0, False), (40, True), (80, True)):
                 states, one = parts.play(states, time, 40, learns)
@@ -51,7 +56,21 @@ def test_two_parts_are_one_fleet(acting):
 
 def test_jobs_wait_for_each_other_in_threads_of_their_own():
     meeting = threading.Barrier(3, timeout=30)
-    assert beside([lambda stopped, index=index: (meeting.wait(), index)[1] for index in range(3)]) == [0, 1, 2]
+    assert beside([lambda stopped, index=index: (meeting.wait(), index)[1] for index in range(3)], 3) == [0, 1, 2]
+
+
+def test_no_more_jobs_are_under_way_at_once_than_there_may_be():
+    pairs, active, most = threading.Barrier(2, timeout=30), [], []
+
+    def job(stopped):
+        active.append(None)
+        pairs.wait()  # so that two are under way
+        most.append(len(active))
+        pairs.wait()
+        active.pop()
+
+    beside([job] * 6, 2)
+    assert most == [2] * 6
 
 
 def until_stopped(stopped):
@@ -69,14 +88,14 @@ def test_if_a_job_fails_the_others_stop_and_its_error_is_told():
 
     for jobs in ([fails, until_stopped], [until_stopped, fails]):
         with pytest.raises(OSError, match="the emulator is gone"):
-            beside(jobs)
+            beside(jobs, 2)
 
 
 def test_if_the_wait_is_interrupted_all_jobs_stop():
     signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.2)
     with pytest.raises(KeyboardInterrupt):
-        beside([until_stopped, until_stopped])
+        beside([until_stopped, until_stopped], 2)
 
 
 def interrupt(number, frame):
@@ -90,11 +109,17 @@ def test_there_are_two_where_that_pays(threads, least, monkeypatch):
     assert usual_sizes(runs(least)) == [least // 2, least // 2]
 
 
-def test_parts_are_even_and_only_of_games(monkeypatch):
+def test_parts_are_even_and_of_environments_outside_jax_only_of_games(monkeypatch):
     monkeypatch.setattr(Atari, "threads", 2)
     assert usual_sizes(runs(9)) == [5, 4]
     assert usual_sizes(runs(9, environment("gym/CartPole-v1"))) == [9]
-    assert usual_sizes(runs(9, environment("mdp/four-rooms"))) == [9]
+
+
+def test_inside_jax_every_run_is_a_part_on_a_cpu_and_all_are_one_elsewhere(monkeypatch):
+    inside = runs(3, ROOMS)
+    assert usual_sizes(inside) == [1, 1, 1]
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert usual_sizes(inside) == [3]
 
 
 def test_sizes_are_even():
@@ -105,6 +130,17 @@ def test_sizes_that_do_not_add_up_are_refused(unchecked):
     for sizes in ([2], [3, 0], [2, 2]):
         with pytest.raises(ValueError, match=r"sizes must add up to 3 runs, but are \["):
             Parts(runs(), sizes)
+
+
+def test_inside_jax_on_a_cpu_runs_of_a_fleet_are_single_runs_to_the_last_bit(tmp_path):
+    train(runs(3, ROOMS), tmp_path / "fleet", steps=2_000)
+    for run in runs(3, ROOMS):
+        train([run], tmp_path / "alone", steps=2_000)
+        (name,) = (path.name for path in (tmp_path / "alone").iterdir() if (path / "log.jsonl").exists())
+        (same,) = (tmp_path / "fleet").glob(f"*seed{run.seed}")
+        assert (tmp_path / "alone" / name / "log.jsonl").read_bytes() == (same / "log.jsonl").read_bytes()
+        jax.tree.map(np.testing.assert_array_equal, load(tmp_path / "alone" / name).params, load(same).params)
+        shutil.rmtree(tmp_path / "alone")
 
 
 @pytest.mark.parametrize("acting", ["after-learning", "while-learning"])

@@ -75,7 +75,8 @@ def test_what_is_on_disk(out):
         ["checkpoints", "fleet.json", "lock", "timing.jsonl", *NAMES]
     )
     fleet = json.loads((out / "fleet.json").read_bytes())
-    assert fleet == {"runs": NAMES, "steps": 200, "settings": json.loads(json.dumps([describe(run) for run in RUNS]))}
+    settings = json.loads(json.dumps([describe(run) for run in RUNS]))
+    assert fleet == {"runs": NAMES, "steps": 200, "settings": settings, "parts": [1] * len(RUNS)}
     for index, name in enumerate(NAMES):
         assert sorted(path.name for path in (out / name).iterdir()) == ["config.json", "log.jsonl", "params"]
         assert [path.name for path in (out / name / "params").iterdir()] == ["200.eqx"]
@@ -238,14 +239,15 @@ def test_a_training_too_short_to_learn_says_so(tmp_path):
 
 def test_the_next_chunk_is_on_its_way_before_the_last_is_read(tmp_path, monkeypatch):
     events, given = [], []
-    play, added = Simulated.play, module.added
+    prepared, added = Simulated.prepared, module.added
 
-    def played(self, state, time, length, learns):
+    def noted(self, state, time, length, learns):
         events.append(f"play {time}")
         given.extend(jax.tree.leaves(state))
-        return play(self, state, time, length, learns)
+        return prepared(self, state, time, length, learns)
 
-    monkeypatch.setattr(Simulated, "play", played)
+    monkeypatch.setattr(module, "usual_sizes", lambda runs: [len(runs)])  # as on a GPU
+    monkeypatch.setattr(Simulated, "prepared", noted)
     monkeypatch.setattr(module, "added", lambda sums, tally: events.append("read") or added(sums, tally))
     train(RUNS, tmp_path, steps=160)
     assert events == ["play 0", "play 40", "read", "play 80", "read", "play 120", "read", "read"]

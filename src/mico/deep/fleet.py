@@ -1,4 +1,4 @@
-"""Many runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
+"""Some runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -65,9 +65,10 @@ class Simulated:
         return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
     def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
-        """The same, under way at once: the device goes on by itself."""
-        played = self.play(state, time, length, learns)
-        return lambda stopped: played
+        """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
+        given = self._fleet, state, jnp.int32(time)
+        program = _play.lower(*given, length=length, learns=learns).compile()
+        return lambda stopped: program(*given)
 
     def snapshot(self) -> dict[str, Any]:
         """Nothing: the state has it all."""

@@ -1,9 +1,11 @@
-"""A fleet in parts, each a program with a state of its own: one, or two side by side.
+"""A fleet in parts, each a program with a state of its own, side by side.
 
 Where environments outside JAX step in threads or processes of theirs, those of one part play while the device learns
-for the other, and neither waits for the slowest environment of the other.
+for the other, and neither waits for the slowest environment of the other. Where all is inside JAX, on a CPU every run
+is a part: a core that has a program to itself computes more than several cores that share one.
 """
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -31,8 +33,9 @@ States = tuple[State, ...]
 def usual_sizes(runs: Sequence[Run]) -> list[int]:
     """How many runs each part has on this machine."""
     env, count = runs[0].env, len(runs)
-    least = env.splits_from if isinstance(env, AbstractHostEnv) else None
-    return even_sizes(count, 1 if least is None or count < least else 2)
+    if not isinstance(env, AbstractHostEnv):
+        return even_sizes(count, count if jax.default_backend() == "cpu" else 1)
+    return even_sizes(count, 1 if env.splits_from is None or count < env.splits_from else 2)
 
 
 def even_sizes(count: int, parts: int) -> list[int]:
@@ -50,6 +53,7 @@ class Parts:
         self._fleets = [fleet.stack(part) for part in each]
         kind = Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated
         self._engines = [kind(part, own) for part, own in zip(each, self._fleets)]
+        self._at_once = len(sizes) if kind is Hosted else _cores()
         self._spec = runs[0].env.spec
 
     def begin(self) -> States:
@@ -58,7 +62,7 @@ class Parts:
     def play(self, states: States, time: int, length: int, learns: bool) -> tuple[States, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         jobs = [engine.prepared(state, time, length, learns) for engine, state in zip(self._engines, states)]
-        ends = beside(jobs)
+        ends = beside(jobs, self._at_once)
         return tuple(state for state, _ in ends), _joined([happened for _, happened in ends], axis=1)
 
     def copy_targets(self, states: States) -> States:
@@ -93,26 +97,40 @@ class Parts:
         return [engine.snapshot() for engine in self._engines]
 
     def restore(self, snapshots: Sequence[dict[str, Any]]) -> None:
-        beside([partial(engine.restore, snapshot) for engine, snapshot in zip(self._engines, snapshots, strict=True)])
+        jobs = [partial(engine.restore, snapshot) for engine, snapshot in zip(self._engines, snapshots, strict=True)]
+        beside(jobs, self._at_once)
 
     def close(self) -> None:
         for engine in self._engines:
             engine.close()
 
 
-def beside(jobs: Sequence[Callable[[Callable[[], bool]], Any]]) -> list[Any]:
-    """What jobs return, each in a thread of its own; if one fails, or the wait for them does, the others stop."""
+def beside(jobs: Sequence[Callable[[Callable[[], bool]], Any]], at_once: int) -> list[Any]:
+    """What jobs return, so many at once in threads; if one fails, or the wait for them does, the others stop."""
     if len(jobs) == 1:
         return [jobs[0](lambda: False)]
     stop = threading.Event()
-    with ThreadPoolExecutor(len(jobs)) as threads:
-        futures = [threads.submit(job, stop.is_set) for job in jobs]
+    with ThreadPoolExecutor(min(at_once, len(jobs))) as threads:
+        futures = [threads.submit(_whole, job, stop.is_set) for job in jobs]
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
         finally:
             stop.set()
     failed = [future for future in done if future.exception() is not None]
     return [future.result() for future in failed or futures]
+
+
+def _cores() -> int:
+    """As many programs as a CPU computes at once, as XLA counts: NPROC says how many, or else those we may use."""
+    given = os.environ.get("NPROC", "")
+    if given.isdecimal() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole(job: Callable[[Callable[[], bool]], Any], stopped: Callable[[], bool]) -> Any:
+    """What a job returns, once it has been computed: programs that a CPU is given at once may take turns otherwise."""
+    return jax.block_until_ready(job(stopped))
 
 
 def _joined(trees: Sequence[Any], axis: int = 0) -> Any:

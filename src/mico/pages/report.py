@@ -132,7 +132,7 @@ def _again(report: Report) -> Markup:
     if not report.again:
         return element("p", "These results come from tables: how they were made is not known here.")
     note = (
-        "Every field is written out, so that no preset matters. The runs of a fleet are one program, whose rounding is "
+        "Every field is written out, so that no preset matters. Runs of a fleet may be one program, whose rounding is "
         "not that of single runs: the same numbers need the same fleet, versions and kind of device."
     )
     fleets = element(

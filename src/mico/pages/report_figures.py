@@ -61,7 +61,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
         yield Undrawn(f"No aggregates against steps: {why}.")
         return
     names = [name for name in aggregates(study) if name != "optimality-gap"]
-    frame = study.scaled[study.scaled["env"].isin(study.shared_envs)]
+    frame = study.scaled[study.scaled["env"].isin(study.shared_envs) & study.scaled["arm"].isin(study.aggregated)]
     parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
         lines, lost = aggregate_curves(frame, name, points=_POINTS, last=study.choices.last, **study.bootstrap)

@@ -55,19 +55,31 @@ class Study:
         return tabulate(self.scaled, last=self.choices.last)
 
     @cached_property
+    def aggregated(self) -> dict[str, pd.DataFrame]:
+        """The scores of the arms that are in aggregates: few environments of one would leave few of all others."""
+        tables = self.scores.tables
+        most = max((table.shape[1] for table in tables.values()), default=0)
+        return {arm: table for arm, table in tables.items() if 2 * table.shape[1] >= most}
+
+    @cached_property
     def shared_envs(self) -> list[str]:
-        """Environments in which every arm has scores."""
-        tables = list(self.scores.tables.values())
+        """Environments in which every arm in aggregates has scores."""
+        tables = list(self.aggregated.values())
         return [env for env in tables[0].columns if all(env in table for table in tables)] if tables else []
 
     @property
     def unshared(self) -> list[str]:
-        """A sentence for each environment that is in no aggregate, because an arm has no scores in it."""
-        tables = self.scores.tables
+        """A sentence for each arm that is in no aggregate, and for each environment in which an arm has no scores."""
+        tables = self.aggregated
         lacking = {
             env: [arm for arm in tables if env not in tables[arm]] for table in tables.values() for env in table.columns
         }
-        return [
+        few = [
+            f"{arm} is not in the aggregates: it has scores in {table.shape[1]} of {len(lacking)} environments"
+            for arm, table in self.scores.tables.items()
+            if arm not in tables
+        ]
+        return few + [
             f"{env} is not in the aggregates: {arms[0]} has no scores in it" for env, arms in lacking.items() if arms
         ]
 
@@ -78,8 +90,8 @@ class Study:
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """The scores of each arm in the environments that all arms share."""
-        return {arm: table[self.shared_envs] for arm, table in self.scores.tables.items()}
+        """The scores of each arm in aggregates in the environments that all of these share."""
+        return {arm: table[self.shared_envs] for arm, table in self.aggregated.items()}
 
     @cached_property
     def curves(self) -> pd.DataFrame:

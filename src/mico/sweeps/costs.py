@@ -23,7 +23,7 @@ class Pace(NamedTuple):
 
 # DQN on MinAtar's Breakout, and DQN with MICo on the Atari one, where the emulator sets the pace: docs/speed.md.
 _DQN: dict[Device, Pace] = {
-    "cpu": Pace({1: 4_944.0, 4: 7_448.0}, {1: 4_025.0, 4: 5_233.0}),
+    "cpu": Pace({1: 6_110.0, 4: 16_405.0}, {1: 4_738.0, 4: 12_395.0}),
     "gpu": Pace({64: 887_000.0, 256: 1_267_000.0}, {64: 814_000.0, 256: 1_035_000.0}),
 }
 _ATARI = Pace(*2 * ({1: 677.0, 8: 4_007.0, 16: 6_634.0, 32: 8_129.0},))
@@ -34,7 +34,7 @@ _IQN = Pace(*2 * ({10: 48_000.0},))
 _FUSED_IQN = Pace(*2 * ({20: 170_000.0},))
 # How many times DQN's time the others took, beside other work: rough.
 _TIMES_OF_DQN: dict[Device, dict[str, float]] = {
-    "cpu": {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 11.0, "iqn": 76.0, "m-iqn": 108.0},
+    "cpu": {"dqn": 1.0, "rainbow": 1.9, "qr-dqn": 1.8, "iqn": 90.0, "m-iqn": 110.0},
     "gpu": {"dqn": 1.0, "rainbow": 1.3, "qr-dqn": 1.3},
 }
 _TIMES_OF_IQN = {"iqn": 1.0, "m-iqn": 1.4}
