@@ -1,5 +1,6 @@
 """The command line: what it prints, what it imports, and how it fails."""
 
+import errno
 import functools
 import os
 import subprocess
@@ -280,6 +281,23 @@ def test_a_reader_that_has_had_enough_ends_it_without_a_word(arguments, unbuffer
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, env=env, timeout=60)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_pipe_that_is_not_the_output_is_an_error(monkeypatch, capsys):
+    def broken(_):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("mico.commands.list.main", broken)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["list"])
+    assert capsys.readouterr().err == "mico: [Errno 32] Broken pipe\n"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [("list", 0), ("metric nowhere", 2)])
+def test_an_output_that_is_closed_is_none(arguments, code):
+    command = f"{sys.executable} -m mico.cli {arguments} >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)
 
 
 def test_interrupted(monkeypatch, capsys):

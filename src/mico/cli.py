@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import select
 import sys
 import warnings
 from collections.abc import Sequence
@@ -32,10 +33,25 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             _dispatch(argv)
         finally:
-            sys.stdout.flush()
+            _flush()
     except BrokenPipeError:  # whoever reads it, such as head, has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes there as Python ends
         raise SystemExit(1) from None
+
+
+def _flush() -> None:
+    if sys.stdout is not None:  # as it is where the shell closed it
+        sys.stdout.flush()
+
+
+def _is_unread() -> bool:
+    """Whether the output is a pipe that nobody reads any more."""
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout, 0)
+    except (OSError, TypeError, ValueError):  # it is no file of the system
+        return False
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _dispatch(argv: Sequence[str] | None) -> None:
@@ -58,8 +74,10 @@ def _run(module: str, argv: list[str]) -> None:
             importlib.import_module(module).main(argv)
         except KeyboardInterrupt as stop:
             _stop(stop.args[0] if stop.args else "interrupted", code=130)
-        except BrokenPipeError:
-            raise
+        except BrokenPipeError as error:
+            if _is_unread():
+                raise
+            _stop(error, code=2)
         except OSError as error:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
         except MemoryError as error:

@@ -575,6 +575,26 @@ def test_environments_that_an_arm_lacks_are_not_in_aggregates_and_are_named(repo
     assert "minatar/asterix is not in the aggregates: dqn + mico has no scores in it" in said(reported(runs)[0])
 
 
+@pytest.mark.usefixtures("undrawn")
+@pytest.mark.parametrize(
+    ("about", "arms"),
+    [
+        ([{"path": "/a/map.txt", "digest": "1"}, {"path": "/b/map.txt", "digest": "1"}], 1),
+        ([{"path": "/a/map.txt", "digest": "1"}, {"path": "/a/map.txt", "digest": "2"}], 2),
+        ([{"path": "map.txt"}, {"path": "/a/map.txt", "digest": "1"}], 2),
+        ([{"path": "map.txt"}, {"path": "other.txt"}], 2),
+    ],
+    ids=["moved", "edited", "from before", "two from before"],
+)
+def test_maps_are_told_apart_by_what_they_hold_not_by_where_they_lie(reported, tmp_path, about, arms):
+    for seed, own in enumerate(about):
+        folder = write_run(tmp_path / "runs" / f"run-{seed}", [1.0] * 10, seed=seed, env="mdp/map")
+        config = json.loads((folder / "config.json").read_bytes())
+        config["settings"]["env"] |= own
+        (folder / "config.json").write_text(json.dumps(config))
+    assert table(reported(tmp_path / "runs")[0], "by-environment")["arm"].nunique() == arms
+
+
 @pytest.mark.parametrize(
     ("others", "shared"), [(["asterix"], {"dqn": 1, "dqn + mico": 1}), (["asterix", "freeway"], {"dqn": 3})]
 )

@@ -316,6 +316,26 @@ def test_a_map_is_found_from_other_folders_and_wherever_it_lies_now(on_a_map, tm
         load(tmp_path / "out" / "it")
 
 
+def test_a_map_is_found_where_its_whole_project_went(on_a_map, tmp_path, monkeypatch):
+    """By the end of its path below the working folder, if it holds the same."""
+    _, env = on_a_map()
+    whole = jax.tree.map(lambda leaf: leaf[None], params_of(small_run(seed=1, env=env)))
+    save_parameters([tmp_path / "out" / "it"], 4, whole)
+    shutil.copytree(tmp_path, new := tmp_path / "new")
+    (tmp_path / "map.txt").unlink()
+    monkeypatch.chdir(new)
+    assert load(new / "out" / "it").settings.env.settings()["path"] == str(new / "map.txt")
+    (new / "map.txt").write_text("#####\n# G #\n#####\n")
+    with pytest.raises(ValueError, match=r"describes no run that can be made here: .*/map\.txt: No such file"):
+        load(new / "out" / "it")
+
+
+@pytest.mark.parametrize("path", [5, None])
+def test_a_path_that_is_none_is_named(path):
+    with pytest.raises(ValueError, match=f"path must name a file, but is {path}"):
+        environment("mdp/map", path=path)
+
+
 def test_a_map_that_was_edited_is_refused(on_a_map, tmp_path):
     (tmp_path / "map.txt").write_text("#####\n# G #\n#####\n")
     with pytest.raises(ValueError, match=r"env.path of it is '.*/map\.txt', which does not hold what the run here was"):

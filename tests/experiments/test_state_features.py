@@ -155,6 +155,12 @@ def test_the_papers_readings_stand_beside_no_other_settings(change):
     assert all(len(line.get_xdata()) > 1 for ax in plot(frame).axes for line in ax.lines)
 
 
+def test_where_lines_do_not_tell_their_settings_there_are_no_readings():
+    old = run(replace(CHEAP, features=("random",))).drop(columns="like_paper")
+    assert table(old)["paper"].isna().all()
+    assert all(len(line.get_xdata()) > 1 for ax in plot(old).axes for line in ax.lines)
+
+
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [

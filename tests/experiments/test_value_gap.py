@@ -186,6 +186,14 @@ def test_the_table_has_means_intervals_and_the_papers_readings():
     assert last["broken"] == pytest.approx(0.2)
 
 
+@pytest.mark.parametrize("told", [[], [None, True, True]], ids=["never", "not always"])
+def test_where_lines_do_not_tell_their_settings_there_are_no_readings(told):
+    """As in folders from before they did, whole or gone on with."""
+    old = by_hand().drop(columns="like_paper").assign(**({"like_paper": told} if told else {}))
+    assert set(table(old)["paper"]) == {"–"}
+    assert not any(line.get_marker() == "D" for line in plot(old).axes[0].lines)
+
+
 def test_the_table_shows_all_sizes_if_the_paper_has_none_of_them():
     assert table(by_hand().query("states == 7"))["states"].tolist() == ["7", "all"]
 

@@ -183,3 +183,6 @@ def test_an_address_where_nobody_listens_is_refused_before_ray_waits_for_it(monk
         refusal = pytest.raises(ValueError, match=f"^no Ray cluster at --ray {address}: Connection refused$")
         with refusal, cluster.connected(address):
             pass
+    nowhere = f"{'a' * 64}.org:1"
+    with pytest.raises(ValueError, match=f"^no Ray cluster at --ray {nowhere}: "), cluster.connected(nowhere):
+        pass

@@ -30,6 +30,11 @@ def in_turn(measure: Callable[[Any], pd.DataFrame], cells: Sequence[Any]) -> pd.
     return pd.concat([measure(cell) for cell in cells], ignore_index=True)
 
 
+def like_paper(frame: pd.DataFrame) -> bool:
+    """Whether all lines tell that their settings are the paper's; those of older folders tell nothing."""
+    return "like_paper" in frame and bool(frame["like_paper"].eq(True).all())
+
+
 @dataclass(frozen=True)
 class OnDisk:
     """By worker processes with one thread each; a cell whose file is in the folder is not measured again.

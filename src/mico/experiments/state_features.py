@@ -9,7 +9,7 @@ import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from mico.experiments.cells import Evaluation, in_turn
+from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.results import plots
 from mico.results.intervals import mean_interval
 from mico.tabular import Chain, problem, random_policy
@@ -105,7 +105,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
     ± is half of the 95% interval of the squared error.
     """
-    readings = READINGS if frame["like_paper"].all() else {}
+    readings = READINGS if like_paper(frame) else {}
     lines = []
     for (grid, kind), part in frame.groupby(["grid", "features"], sort=False):
         for size in _shown_sizes(str(grid), part["size"].unique()):
@@ -126,7 +126,7 @@ def plot(frame: pd.DataFrame) -> Figure:
         for grid, ax in zip(grids, row):
             part = frame[frame["grid"] == grid].rename(columns={"size": "step", name: "value"})
             plots.curves(part, ax, by="features", colour_of=colour_of)
-            if part["like_paper"].all():
+            if like_paper(part):
                 _mark(grid, colour_of, ax)
             ax.set(title=grid, xlabel="number of features", ylabel=label, yscale="log", ylim=_limits(part["value"]))
             ax.get_legend().remove()
@@ -160,8 +160,8 @@ def _measured(cell: Cell) -> pd.DataFrame:
     for size in _sizes(cell.grid, chain.num_states, cell.config.sizes):
         error = regression_error(of_size(size), value, regression=cell.config.regression)
         lines.append({"size": size, "absolute": float(np.abs(error).mean()), "squared": float((error**2).mean())})
-    like_paper = all(getattr(cell.config, name) == getattr(Config, name) for name in _LIKE_PAPER)
-    about = {"grid": cell.grid, "run": cell.run, "features": cell.features, "like_paper": like_paper}
+    same = all(getattr(cell.config, name) == getattr(Config, name) for name in _LIKE_PAPER)
+    about = {"grid": cell.grid, "run": cell.run, "features": cell.features, "like_paper": same}
     return pd.DataFrame([about | line for line in lines])
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from mico.experiments.cells import Evaluation, in_turn
+from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.results import plots
 from mico.results.intervals import mean_interval, printed
 from mico.tabular import MDP, METRICS, distance, garnet, random_policy
@@ -117,7 +117,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     """
     sizes = frame["states"].unique().tolist()
     read = [size for size in sizes if any(size in curve for curve in PAPER.values())] or sizes
-    curves = PAPER if frame["like_paper"].all() else {}
+    curves = PAPER if like_paper(frame) else {}
     lines = []
     for metric, rule in product(frame["metric"].unique(), frame["branching"].unique()):
         rows = frame[(frame["metric"] == metric) & (frame["branching"] == rule)]
@@ -153,13 +153,13 @@ def _measured(cell: Cell) -> pd.DataFrame:
     seeds = np.random.SeedSequence((cell.seed, cell.states, cell.actions)).generate_state(
         cell.mdps * (1 + cell.policies)
     )
-    like_paper = (cell.law, cell.discount) == (Config.law, Config.discount) and cell.actions in Config.actions
+    same = (cell.law, cell.discount) == (Config.law, Config.discount) and cell.actions in Config.actions
     lines = []
     for number, (seed, *of_policies) in enumerate(seeds.reshape(cell.mdps, -1).tolist()):
         mdp = garnet(cell.states, cell.actions, seed=seed, discount=cell.discount, branching=cell.branching)
         policies = np.stack([random_policy(mdp, seed=each, law=cell.law) for each in of_policies])
         where = {"branching": cell.branching, "states": cell.states, "actions": cell.actions, "mdp": number}
-        where |= {"like_paper": like_paper}
+        where |= {"like_paper": same}
         lines += [where | {"metric": name} | _gaps(name, mdp, policies) for name in cell.metrics]
     return pd.DataFrame(lines)
 
@@ -192,7 +192,7 @@ def _draw_gaps(frame: pd.DataFrame, ax: Axes) -> None:
         size, mean, low, high = np.transpose(by_size)
         ax.plot(size, mean, color=colour, label=_SYMBOLS[metric])
         ax.fill_between(size, low, high, color=colour, alpha=0.2, linewidth=0)
-        if metric in PAPER and frame["like_paper"].all():
+        if metric in PAPER and like_paper(frame):
             at, ends = list(PAPER[metric]), np.array(list(PAPER[metric].values()))
             marks = {"fmt": "D", "color": colour, "markeredgecolor": "black", "ecolor": "black", "markersize": 5}
             ax.errorbar(at, ends.mean(axis=1), np.ptp(ends, axis=1) / 2, label=f"{_SYMBOLS[metric]}, paper", **marks)

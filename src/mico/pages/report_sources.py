@@ -185,6 +185,9 @@ def _varied(records: Sequence[Record], fields: Collection[str]) -> list[dict[str
     table = pd.json_normalize([record.config.get("settings") or {} for record in records]).drop(
         columns="seed", errors="ignore"
     )
+    if "env.digest" in table:  # what is in a file counts, wherever it lies
+        told = table["env.digest"].notna() | table["env.path"].isna()
+        table = table.drop(columns="env.path" if told.all() else "env.digest")
     kinds = [tuple(str(record.config[key]) for key in ("agent", "metric", "env")) for record in records]
     differ = table.astype(str).groupby(pd.Series(kinds, dtype=object)).nunique().max() > 1
     names = [name for name in table.columns if differ.get(name, False) or name in fields]

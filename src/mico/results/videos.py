@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,7 +100,7 @@ def _mp4(images: Sequence[Image.Image], fps: float) -> bytes:
         file = Path(folder) / "video.mp4"
         # imageio-ffmpeg's own writer forks, which a process with JAX's threads must not.
         command = [_encoder(), "-loglevel", "error", *raw, *coded, str(file)]
-        with subprocess.Popen(command, stdin=subprocess.PIPE) as encoder:
+        with suppress(BrokenPipeError), subprocess.Popen(command, stdin=subprocess.PIPE) as encoder:  # its code tells
             stream = cast(IO[bytes], encoder.stdin)
             for image in images:
                 stream.write(image.crop((0, 0, width, height)).tobytes())

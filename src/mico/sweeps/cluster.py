@@ -58,8 +58,9 @@ def _check_answers(address: str) -> None:
         return
     try:
         socket.create_connection((host.strip("[]"), port), timeout=_ANSWER).close()
-    except OSError as error:
-        raise ValueError(f"no Ray cluster at --ray {address}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:  # the latter of names that no host can have
+        why = getattr(error, "strerror", None) or error
+        raise ValueError(f"no Ray cluster at --ray {address}: {why}") from error
 
 
 def on_ray(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, need: Need) -> None:

@@ -1,5 +1,6 @@
 """Finite MDPs as environments: the only bridge from agents to the exact metrics of `mico.tabular`."""
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
@@ -73,11 +74,11 @@ class Tabular(AbstractEnv):
         self.source = Problem(source) if isinstance(source, MDP) else source
         told = options.pop("digest", None) if "path" in options else None
         if "path" in options:
-            options["path"] = str(Path(options["path"]).resolve())  # whatever folder it is read again from
+            options["path"] = _place(options["path"], told)
         self.options = tuple(sorted(options.items()))
         self.observation, self.max_steps, self.start = observation, max_steps, start
         found = self.problem
-        self.digest = sha256(Path(options["path"]).read_bytes()).hexdigest() if "path" in options else None
+        self.digest = _digest(Path(options["path"])) if "path" in options else None
         if told not in (None, self.digest):
             raise ValueError(f"{options['path']} is not as it was when the run was made")
         absorbing = _absorbing(found.mdp)
@@ -137,6 +138,25 @@ class Tabular(AbstractEnv):
         if self.map is None:
             return jnp.arange(self.spec.shape[0], dtype=jnp.int32) == position
         return jnp.stack([self.map.cells == position, self.map.cells < 0, self.map.goals], axis=-1)
+
+
+def _place(path: Any, told: str | None) -> str:
+    """Where a file is, from whatever folder it is read again.
+
+    Where it is no longer, but its digest is told: the end of its path below the working folder, if the same is there.
+    """
+    if not isinstance(path, str | Path):
+        raise ValueError(f"path must name a file, but is {path!r}")
+    whole = Path(os.path.abspath(path))
+    if told is not None and not whole.exists():
+        ends = [Path(*whole.parts[start:]) for start in range(1, len(whole.parts))]
+        whole = next((end.absolute() for end in ends if end.is_file() and _digest(end) == told), whole)
+    return str(whole)
+
+
+def _digest(file: Path) -> str | None:
+    """Of what is in a file; a pipe can be read but once."""
+    return sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 def _absorbing(mdp: MDP) -> Bool[np.ndarray, " S"]:

@@ -62,9 +62,12 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         if slack < _MANY_SWEEPS:
             upper = np.minimum(upper, _jump(comparison, coupled, upper, (slack, goal / 8)))
         upper, high = _descend(comparison, coupled, upper, (goal / 4, haste))
+        rounding = digits * float(upper.max())
+        goal = max(slack * tolerance, 4 * rounding)
         enough = (high - gap - goal / 4).ravel() / comparison.discount if comparison.discount else -np.ones(gap.size)
         low = gap + comparison.discount * couplings.below(square(upper), enough).reshape(gap.shape)
-        residual = max(0.0, float((upper - comparison.combine(low)).max()))
+        above, below = upper - comparison.combine(low), comparison.combine(high) - upper
+        residual = max(0.0, float(above.max()), float(below.max()))
         tell(residual / slack)
         unsettled = (high - low > goal / 4) & comparison.matters(low, high)
         stuck = not unsettled.any() or float((before - upper).max()) <= rounding
