@@ -104,7 +104,7 @@ def plot(frame: pd.DataFrame) -> Figure:
     for ax, (label, estimates) in zip(figure.subplots(1, max(len(panels), 1), squeeze=False).flat, panels.items()):
         score_plots.interval_bars(estimates, ax, label=label, style_of=styles)
         if len(set(games.values())) > 1:
-            ax.set_yticks(ax.get_yticks(), [f"{arm}, {games[arm]} games" for arm in estimates])
+            ax.set_yticks(ax.get_yticks(), [f"{arm}, {games[arm]} game{'s' * (games[arm] > 1)}" for arm in estimates])
         if label.startswith("probability"):
             ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     return figure
