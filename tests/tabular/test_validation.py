@@ -222,9 +222,13 @@ def online(seed, num_states=2):
         (lambda: load(None), "path must be a path, not NoneType"),
         (lambda: save(None, Problem(GIVEN)), "path must be a path, not NoneType"),
         (lambda: save("it.json", GIVEN), "problem must be a Problem, not MDP"),
-        (lambda: axioms.check(POLICY, "a"), "tolerance must be finite and not negative, but is 'a'"),
-        (lambda: bisimulation_relation(GIVEN, tolerance=None), "tolerance must be finite .* but is None"),
-        (lambda: epsilon_cover(POLICY, radius="a"), "radius must be finite and not negative, but is 'a'"),
+        (lambda: axioms.check(POLICY, "a"), "tolerance must be a number, not 'a'"),
+        (lambda: bisimulation_relation(GIVEN, tolerance=None), "tolerance must be a number, not None"),
+        (lambda: epsilon_cover(POLICY, radius="a"), "radius must be a number, not 'a'"),
+        (lambda: epsilon_cover(POLICY, radius=np.array([1.0])), r"radius must be a number, not array\(\[1.\]\)"),
+        (lambda: epsilon_cover(POLICY, radius=np.array(1j)), "radius must be a number, not array"),
+        (lambda: epsilon_cover(POLICY, radius=np.array(-0.5)), "radius must be finite and not negative, but is -0.5"),
+        (lambda: problem("map", path=5), "path must be a path, not int"),
         (lambda: value_bound(["a"], [0.0]), "d must be an array of real numbers"),
         (lambda: value_bound(POLICY, [0.0]), r"value has shape \[1\], but d asks for \[2\]"),
     ],
@@ -232,3 +236,14 @@ def online(seed, num_states=2):
 def test_arguments_of_another_kind_are_named(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("number", [0, 1, 0.25])
+def test_arrays_without_axes_are_numbers(number):
+    jax = pytest.importorskip("jax")
+    line = np.abs(np.arange(4.0)[:, None] - np.arange(4.0))
+    for scalar in (np.array(number), np.float32(number), jax.numpy.float32(number), jax.numpy.asarray(number)):
+        assert epsilon_cover(line, radius=scalar).partition == epsilon_cover(line, radius=number).partition
+        assert bisimulation_relation(GIVEN, tolerance=scalar) == bisimulation_relation(GIVEN, tolerance=number)
+        assert axioms.check(line, scalar) == axioms.check(line, number)

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mico.tabular.partition import Partition
-from mico.tabular.validation import Distances, check_not_negative, check_whole, checked_discount, checked_distances
+from mico.tabular.validation import Distances, check_whole, checked_discount, checked_distances, checked_not_negative
 
 
 @final
@@ -33,7 +33,7 @@ def epsilon_cover(d: Any, *, radius: float) -> Aggregation:
     The first centre is the state whose farthest state is nearest. Two centres are always more than `radius` apart.
     """
     distance = _without_diagonal(d)
-    check_not_negative("radius", radius)
+    radius = checked_not_negative("radius", radius)
     middle = int(distance.max(axis=0).argmin())
     return _assigned(distance, _farthest_first(distance, middle, len(distance), radius))
 

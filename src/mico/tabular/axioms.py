@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular.validation import Distances, check_not_negative, checked_distances
+from mico.tabular.validation import Distances, checked_distances, checked_not_negative
 
 Worst = tuple[float, tuple[int, ...]]
 
@@ -68,7 +68,7 @@ class Report:
 def check(d: Any, tolerance: float = 1e-9) -> Report:
     """All of AXIOMS on d [S, S]: `<=` holds up to an excess of `tolerance`, `<` needs one below −`tolerance`."""
     matrix = checked_distances(d)
-    check_not_negative("tolerance", tolerance)
+    tolerance = checked_not_negative("tolerance", tolerance)
     found = {}
     for name, axiom in AXIOMS.items():
         excess, states = axiom.worst(matrix)

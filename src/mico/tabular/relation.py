@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.partition import Partition
-from mico.tabular.validation import check_kind, check_not_negative
+from mico.tabular.validation import check_kind, checked_not_negative
 
 _ENTRIES = 2_000_000  # probabilities of moving into classes that are held at a time
 
@@ -42,7 +42,7 @@ def policy_bisimulation_relation(chain: Chain, *, tolerance: float) -> Partition
 
 def _refined(kernel: sp.csr_array, reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:
     """Rows of `kernel` are states, action after action."""
-    check_not_negative("tolerance", tolerance)
+    tolerance = checked_not_negative("tolerance", tolerance)
     block, chained = _split(np.zeros(len(reward), dtype=np.int64), [_rewards(reward)], tolerance)
     born = np.full(block.max() + 1, block.max() > 0)
     while born.any():

@@ -64,9 +64,14 @@ def check_whole(name: str, number: Any, least: int, most: int | None = None) -> 
         raise ValueError(f"{name} must be at least {least}, but is {number}")
 
 
-def check_not_negative(name: str, number: float) -> None:
-    if not isinstance(number, Real) or not 0 <= number < np.inf:
-        raise ValueError(f"{name} must be finite and not negative, but is {number!r}")
+def checked_not_negative(name: str, number: Any) -> float:
+    """The number, which may be an array without axes."""
+    scalar = getattr(number, "ndim", None) == 0 and np.asarray(number).dtype.kind in "iuf"
+    if not isinstance(number, Real) and not scalar:
+        raise ValueError(f"{name} must be a number, not {number!r}")
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be finite and not negative, but is {number}")
+    return float(number)
 
 
 def check_kind(name: str, value: Any, kind: type | UnionType, described: str) -> None:

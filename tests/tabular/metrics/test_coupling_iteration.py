@@ -5,7 +5,9 @@ import pytest
 
 from mico.tabular import MDP, METRICS, distance, garnet, problem
 from mico.tabular.metrics import _coupling_iteration
+from mico.tabular.policies import optimal_value
 
+EPS = np.finfo(float).eps
 MDPS = {
     "garnet": garnet(6, 2, seed=1, discount=0.999),
     "grid with ties": problem("open-grid", height=3, width=3, discount=0.999, slip=0.3).mdp,
@@ -50,5 +52,32 @@ def test_two_states_at_discounts_so_near_one_that_sweeps_would_not_end(gap, seed
         terms = apart + discount * moved * middle
         larger = max(terms.min(axis=0).max(), terms.min(axis=1).max()) > middle
         below, above = (middle, above) if larger else (below, middle)
-    value, error, _ = distance("lax-bisimulation", mdp, tolerance=1e-6 / gap)
+    value, error, _ = distance("lax-bisimulation", mdp, tolerance=1e-8)
     assert abs(value[0, 1] - above) <= error + 1e-12 * above
+    assert error <= max(1e-8, possible(2, above, gap))
+
+
+def possible(entries, largest, gap):
+    """A residual of 16 roundings for each entry of a row and four more, and those of the model itself, over 1 − γ."""
+    return (16 * (entries + 4) + 16) * EPS * largest / gap
+
+
+@pytest.mark.filterwarnings("ignore::mico.tabular.ToleranceWarning")
+@pytest.mark.parametrize("name", ["bisimulation", "lax-bisimulation"])
+@pytest.mark.parametrize("gap", [1e-6, 1e-9])
+def test_four_rooms_at_discounts_near_one(gap, name):
+    """Every move leads to one state and each state is paid once, so looking ahead step by step comes to an end."""
+    mdp = problem("four-rooms", discount=1 - gap).mdp
+    goes = np.stack([kernel.toarray().argmax(axis=1) for kernel in mdp.kernels], axis=1)  # [S, A]
+    apart = np.abs(mdp.reward[:, None, :, None] - mdp.reward[None, :, None, :])  # [S, S, A, A]
+    ahead, naive = np.zeros(apart.shape[:2]), None
+    while naive is None or (ahead != naive).any():
+        naive = ahead
+        terms = apart + mdp.discount * naive[goes[:, None, :, None], goes[None, :, None, :]]
+        nearest = terms.min(axis=3).max(axis=2), terms.min(axis=2).max(axis=2)
+        ahead = terms.diagonal(axis1=2, axis2=3).max(axis=2) if name == "bisimulation" else np.maximum(*nearest)
+    value, error, _ = distance(name, mdp, tolerance=1e-8)
+    assert np.abs(value - naive).max() <= error
+    assert error <= max(1e-8, possible(1, naive.max(), gap))
+    best = optimal_value(mdp)
+    assert (np.abs(best[:, None] - best) <= value + error).all()

@@ -165,3 +165,35 @@ def test_rows_that_are_off_by_more_than_rounding_are_scaled():
         value, error, _ = mico.doubling(transition * (1 + off), gap, 0.99, tolerance=1e-9)
         assert np.abs(value - exact(transition, gap, 0.99)).max() <= error + 1e-11
         assert error <= 1e-9
+
+
+@pytest.mark.parametrize("off", [2e-14, 2e-13, 1e-12])
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_few_entries_in_long_rows_are_scaled_too(library, off):
+    """A row of a thousand zeros and two halves sums up without rounding."""
+    jax = pytest.importorskip("jax")
+    array = np.asarray if library == "numpy" else jax.numpy.asarray
+    rng = np.random.default_rng(0)
+    transition = np.zeros((1000, 1000))
+    for next_state in rng.integers(1000, size=(2, 1000)):
+        transition[np.arange(1000), next_state] += 0.5
+    reward = rng.normal(size=1000)
+    gap = np.abs(reward[:, None] - reward)
+    with jax.enable_x64(True):
+        one, other = (
+            mico.doubling(array(rows), array(gap), 0.99, tolerance=1e-9)
+            for rows in (transition, transition * (1 + off))
+        )
+        apart = float(abs(one.value - other.value).max())
+    assert apart <= one.error + other.error <= 1e-10
+
+
+@pytest.mark.parametrize("kind", [int, bool])
+@pytest.mark.parametrize("library", ["numpy", "jax"])
+def test_whole_numbers(library, kind):
+    """Who stays keeps the distance: U = D/(1−γ)."""
+    array = np.asarray if library == "numpy" else pytest.importorskip("jax").numpy.asarray
+    for gap in (np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[0, 1], [1, 0]])):
+        value, error, _ = mico.doubling(array(np.eye(2, dtype=kind)), array(gap), 0.5, tolerance=1e-8)
+        np.testing.assert_allclose(value, [[0, 2], [2, 0]], rtol=0, atol=error)
+        assert error <= 1e-5

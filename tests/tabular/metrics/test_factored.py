@@ -243,3 +243,10 @@ def test_questions_that_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             ask()
+
+
+@pytest.mark.parametrize("discount", [np.nextafter(1, 0), 1 - 4e-16])
+def test_discounts_that_rounding_cannot_tell_from_one_are_refused(discount):
+    chain = CHAINS["garnet"]
+    with pytest.raises(ValueError, match=f"discount must be at most .* but is {discount}"):
+        factored_mico(Chain(chain.transition, chain.reward, discount))

@@ -37,7 +37,7 @@ def test_weights_make_the_discounted_chain_a_contraction(chain):
 
 
 @pytest.mark.parametrize("name", ["grid", "garnet", "star, rewards at all leaves"])
-@pytest.mark.parametrize("gap", [1e-4, 1e-9])
+@pytest.mark.parametrize("gap", [1e-4, 1e-9, 4e-15])
 def test_weights_at_discounts_so_near_one_that_counting_would_not_end(name, gap):
     transition = CHAINS[name].transition
     found = weights(transition, 1 - gap)

@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
 
 
 def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: float) -> Solution:
-    """The fixed point, from above; the first couplings match states in the order of any `value` of theirs."""
+    """The fixed point, certified on both sides; the first couplings match states in the order of any `value`."""
     gap, size = comparison.gap, comparison.rows.shape[1]
     x, y = np.triu_indices(size, 1)
     if x.size == 0:
@@ -60,7 +60,7 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         goal = max(slack * tolerance, 4 * rounding)
         coupled = couplings.matrix()
         if slack < _MANY_SWEEPS:
-            upper = np.minimum(upper, _jump(comparison, coupled, upper, (slack, goal / 8)))
+            upper = _jump(comparison, coupled, upper, (slack, goal / 8))
         upper, high = _descend(comparison, coupled, upper, (goal / 4, haste))
         rounding = digits * float(upper.max())
         goal = max(slack * tolerance, 4 * rounding)
@@ -71,7 +71,7 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         tell(residual / slack)
         unsettled = (high - low > goal / 4) & comparison.matters(low, high)
         stuck = not unsettled.any() or float((before - upper).max()) <= rounding
-        if residual <= goal - rounding or (haste == 0 and stuck):
+        if residual <= goal - rounding or (haste == 0 and stuck) or sweeps == _TRIES:
             return Solution(square(upper), (residual + rounding) / slack, sweeps)
         haste = 0.0 if stuck else 1e-4
         couplings.improve(square(upper), np.flatnonzero(unsettled))
@@ -99,11 +99,11 @@ def _descend(
 def _jump(
     comparison: Comparison, coupled: sp.csr_array, upper: Float[np.ndarray, " T"], stop: tuple[float, float]
 ) -> Float[np.ndarray, " T"]:
-    """An upper bound near the couplings' own fixed point, by linear equations where sweeps would be very many.
+    """What is near the couplings' own fixed point, by linear equations where sweeps would be very many.
 
     A game of two, solved by policy iteration of the one who takes the largest inside that of the one who takes the
-    smallest (Hoffman and Karp, 1966); both at once could go round in circles. What the operator still adds to the
-    solution, over `slack`, lifts it above the fixed point.
+    smallest (Hoffman and Karp, 1966); both at once could go round in circles. Where that does not come close, what
+    the operator still adds to the solution, over `slack`, lifts it above the fixed point.
     """
     value, (slack, close) = upper, stop
     terms = _terms(comparison, coupled, value)
@@ -116,7 +116,10 @@ def _jump(
             if float((value - comparison.combine(terms)).max()) <= close:
                 break
             offered = comparison.smallest(terms)
-    return value + max(0.0, float((comparison.combine(terms) - value).max())) / slack
+    lifted = value + max(0.0, float((comparison.combine(terms) - value).max())) / slack
+    value = np.maximum(value, 0.0)
+    short = float((comparison.combine(_terms(comparison, coupled, value)) - value).max())
+    return value if short <= close else np.minimum(upper, lifted)
 
 
 def _evaluated(

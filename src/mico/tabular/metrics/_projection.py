@@ -16,6 +16,7 @@ from mico.tabular.metrics._progress import tell
 
 _DROP = 1e-13  # a new direction shorter than this, relative to what it came from, is rounding
 _EPS = float(np.finfo(float).eps)
+_NEAREST = 8 * _EPS  # of a discount to 1, or rounding hides whether weights will do
 
 
 class Projected(NamedTuple):
@@ -132,6 +133,8 @@ def weights(transition: Any, discount: float) -> Float[np.ndarray, " S"]:
 
     On a chain that mixes, those of all later times are like those of the latter half of the times counted.
     """
+    if 1 - discount < _NEAREST:
+        raise ValueError(f"discount must be at most 1 - {_NEAREST:.2g} for factors, but is {discount!r}")
     backward = sp.csr_array(transition.T)
     later, least = (1 + discount) / 2, 1 - 1e-3 * (1 - discount)
     visits, mark, times, lap = np.ones(backward.shape[0]), np.zeros(backward.shape[0]), 1, 1

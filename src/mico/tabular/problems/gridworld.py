@@ -6,6 +6,7 @@ free cells, row by row; actions are up, down, left and right.
 
 from collections.abc import Sequence
 from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from jaxtyping import Int
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
-from mico.tabular.validation import check_whole
+from mico.tabular.validation import check_kind, check_whole
 
 Dynamics = Literal["absorbing", "continuing"]
 
@@ -136,6 +137,7 @@ def map_file(
     slip: float = 0.0,
 ) -> Problem:
     """A grid world from a text file: # walls, spaces or dots for free cells, G goals."""
+    check_kind("path", path, PathLike | str, "a path")
     try:
         text = Path(path).read_text(encoding="utf-8")  # a string will do as well
     except UnicodeDecodeError:
