@@ -69,9 +69,10 @@ def checked_not_negative(name: str, number: Any) -> float:
     scalar = getattr(number, "ndim", None) == 0 and np.asarray(number).dtype.kind in "iuf"
     if not isinstance(number, Real) and not scalar:
         raise ValueError(f"{name} must be a number, not {number!r}")
-    if not 0 <= number < np.inf:
+    found = float(number)
+    if not 0 <= found < np.inf:
         raise ValueError(f"{name} must be finite and not negative, but is {number}")
-    return float(number)
+    return found
 
 
 def check_kind(name: str, value: Any, kind: type | UnionType, described: str) -> None:
