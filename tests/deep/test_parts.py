@@ -1,6 +1,7 @@
 """A fleet in two parts side by side is the same fleet."""
 
 import json
+import os
 import shutil
 import signal
 import threading
@@ -120,6 +121,16 @@ def test_inside_jax_every_run_is_a_part_on_a_cpu_and_all_are_one_elsewhere(monke
     assert usual_sizes(inside) == [1, 1, 1]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert usual_sizes(inside) == [3]
+
+
+@pytest.mark.parametrize(("given", "most"), [("3", 3), ("1", 1), ("0", None), ("", None), ("all", None)])
+def test_as_many_are_computed_at_once_as_xla_has_threads(monkeypatch, given, most):
+    """NPROC says how many; what XLA cannot read counts for nothing."""
+    together = []
+    monkeypatch.setenv("NPROC", given)
+    monkeypatch.setattr("mico.deep.parts.beside", lambda jobs, at_once: together.append(at_once) or [None] * len(jobs))
+    Parts(runs(2, ROOMS), [1, 1]).restore([{}, {}])
+    assert together == [most or len(os.sched_getaffinity(0))]
 
 
 def test_sizes_are_even():
