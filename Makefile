@@ -45,7 +45,7 @@ bench: .venv/.installed
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed, as in: make PYTHON=python3.12 $(MAKECMDGOALS)' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,features,cluster,atari,control]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,deep,features,cluster,atari,control,tensorboard,video]'
 	@touch $@
 
 .venv/.with-torch: .venv/.installed  # large, and only its tests and types need it
