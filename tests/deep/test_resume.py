@@ -440,7 +440,9 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     code, printed, errors = ended(process)
     assert code == 130
     assert "Going on from step" in printed
-    (step,) = re.fullmatch(r"mico: stopped at step (\d+) of 24000, which is saved: --resume goes on\n", errors).groups()
+    (step,) = re.fullmatch(
+        r"mico: stopped at step (\d+) of 24000, which is saved: --resume continues\n", errors
+    ).groups()
     assert (out / "checkpoints" / step).is_dir()
     code, printed, errors = ended(mico(*command("dqn", out, "--resume")))
     assert (code, errors) == (0, "")
