@@ -4,6 +4,7 @@ import dataclasses
 import io
 import re
 import resource
+import subprocess
 import sys
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -14,8 +15,9 @@ from rich.console import Console
 
 from mico import cli
 from mico.commands import train as command
-from mico.commands.train import Display
+from mico.commands import training_display
 from mico.commands.train_options import parse
+from mico.commands.training_display import Display
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.presets import FAMILY_PRESETS, PRESETS
@@ -298,13 +300,14 @@ def trained(tmp_path_factory, quick_compilation):
 
 
 def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch):
-    monkeypatch.setattr(command, "_SILENCE", 0.0)
-    monkeypatch.setattr(command, "_WINDOW", 1e-6)
+    monkeypatch.setattr(training_display, "_SHORTEST", 0.0)
+    monkeypatch.setattr(training_display, "_SHARE", 0.0)
     cli.main([*LAKE, "160", "--out", str(tmp_path)])
-    first, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert re.fullmatch(r"2 runs of 160 steps; the replay takes [\d.]+ kB\.", first)
+    first, compiling, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert re.fullmatch(r"2 runs of 160 steps; their replay buffers take [\d.]+ kB\.", first)
+    assert compiling == "Compiling …"
     number = r"-?[\d.]+"
-    progress = rf"step \d+ of 160; [\d,]+ steps/s, \d:\d\d:\d\d left; return {number} \({number} … {number}\)"
+    progress = rf"step \d+ of 160; .*; return {number} \({number} … {number}\)"
     assert re.fullmatch(progress, between[1]), between
     assert [line.split()[1] for line in between[:3]] == ["40", "80", "120"]
     assert between[-1].split()[:2] == ["all", "2"]
@@ -312,11 +315,11 @@ def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch
     assert left(tmp_path) == left(trained)
     cli.main([*LAKE, "160", "--out", str(tmp_path), "--resume"])
     printed = capsys.readouterr().out
-    assert "All steps were taken before: there is nothing to do." in printed
-    assert "all" in printed
+    assert "All 160 steps have been trained already." in printed
+    assert "Compiling" not in printed
     assert left(tmp_path) == left(trained)
     assert "\x1b" not in "".join([first, *between, last, printed])
-    assert "holds runs already: --resume goes on with them" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
+    assert "holds runs already: --resume" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
 
 
 def stopped(capsys, *argv):
@@ -331,34 +334,84 @@ def test_a_bar_and_returns_with_intervals_on_a_terminal(monkeypatch):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80, highlight=False, markup=False)
     now = [100.0]
-    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
-    display = Display(found, console)
+    monkeypatch.setattr(training_display.time, "monotonic", lambda: now[0])
     returns = np.array([1.0, 2.0, 3.0, 5.0, np.nan, np.nan])
-    with display.shown:
+    with Display(found, console) as display:
         for step in (0, 1000, 3000):
             display.update(Progress(step, 10_000, returns))
             now[0] += 2
-        display.shown.refresh()
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
     assert "3000/10000" in text
-    assert "6,000 steps/s, 0:00:07 left" in text  # 2,000 steps of six runs in two seconds, and 7,000 to go
+    assert "4,500 steps/s, 0:00:09 left" in text  # 3,000 steps of six runs in four seconds, and 7,000 to go
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "metric.alpha=0.0 3 2.00 -0.48 … 4.48" in lines  # 2 ± 4.3027/√3
     assert any(line.startswith("metric.alpha=0.5 1 of 3 5.00 –") for line in lines)
 
 
-def test_the_pace_is_that_of_the_last_half_minute(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(command.time, "monotonic", lambda: now[0])
-    file = io.StringIO()
-    display = Display(runs("--env", "mdp/two-state"), Console(file=file, width=200))
-    for second in range(100):
-        now[0] = float(second)
-        display.update(Progress(second * 10 if second < 50 else 500 + (second - 50) * 100, 100_000, np.zeros(1)))
-    printed = file.getvalue().splitlines()
-    assert 5 <= len(printed) <= 12  # one every ten seconds or so
-    assert "; 10 steps/s, " in printed[3]
-    assert "; 100 steps/s, " in printed[-1]
+def printed_lines(monkeypatch, reports, run=("--env", "mdp/two-state")):
+    """What is printed where there is no terminal, with the time of each line: reports are times and what they say."""
+    now, file, found = [0.0], io.StringIO(), []
+    monkeypatch.setattr(training_display.time, "monotonic", lambda: now[0])
+    display = Display(runs(*run), Console(file=file, width=200))
+    for time, progress in reports:
+        now[0] = float(time)
+        display.update(progress)
+        found += [(now[0], line) for line in file.getvalue().splitlines()[len(found) :]]
+    return found
+
+
+def test_it_says_compiling_until_the_speed_is_known(monkeypatch):
+    """Twenty seconds before learning, five steps a second; compilation; then a hundred times as fast."""
+    reports = [(0, 0, False), (12, 40, True), (24, 100, False), (40, 120, True), (44, 2_120, False), (59, 9_620, False)]
+    none = np.full(1, np.nan)
+    lines = printed_lines(monkeypatch, [(at, Progress(step, 99_620, none, 100, new)) for at, step, new in reports])
+    assert [line for _, line in lines[1:]] == [
+        "Compiling …",
+        "step 40 of 99,620; compiling; return – (–)",
+        "step 100 of 99,620; compiling; return – (–)",
+        "step 120 of 99,620; compiling; return – (–)",
+        "step 2,120 of 99,620; 500 steps/s, 0:03:15 left; return – (–)",  # 97,500 / 500; at once, as it is news
+        "step 9,620 of 99,620; 500 steps/s, 0:03:00 left; return – (–)",
+    ]
+
+
+def test_before_learning_it_says_when_that_starts(monkeypatch):
+    reports = [(0, 0), (20, 2_000)]
+    lines = printed_lines(monkeypatch, [(at, Progress(step, 90_000, np.zeros(1), 20_000)) for at, step in reports])
+    assert lines[-1][1].startswith("step 2,000 of 90,000; 100 steps/s before learning, which starts at step 20,000; ")
+
+
+def test_lines_become_rare_in_long_trainings(monkeypatch):
+    """One in ten seconds at first, one in three minutes after an hour, one in ten minutes after half a day."""
+    steps = range(0, 2 * 43_200, 2)
+    lines = printed_lines(monkeypatch, [(step, Progress(step, 10**6, np.zeros(1))) for step in steps])
+    times = [time for time, line in lines if line.startswith("step ")]
+    gaps = np.diff(times)
+    assert set(gaps[:10]) == {10.0}
+    assert next(gap for time, gap in zip(times, gaps) if time > 3_600) == pytest.approx(190, abs=10)
+    assert gaps[-1] == pytest.approx(600, abs=2)
+    assert 100 < len(times) < 300
+
+
+def test_without_a_console_it_is_standard_error(capsys):
+    with Display(runs("--env", "mdp/two-state")) as display:
+        display.update(Progress(0, 400, np.full(1, np.nan)))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("1 run of 400 steps; its replay buffer takes")
+
+
+def test_a_notebook_has_a_bar_only_with_widgets(monkeypatch):
+    """Rich repaints in a notebook by ipywidgets; without them it would warn with every line."""
+    found, console = runs("--env", "mdp/two-state"), Console(file=io.StringIO(), force_jupyter=True)
+    for spec, expected in ((None, False), (object(), True)):
+        monkeypatch.setattr(training_display.importlib.util, "find_spec", lambda name, spec=spec: spec)
+        assert (Display(found, console)._live is not None) == expected
+
+
+def test_the_display_comes_without_the_command_line():
+    command = "import sys, mico.commands.training_display; sys.exit('tyro' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command]).returncode == 0
 
 
 # How it ends
@@ -372,7 +425,7 @@ def test_too_little_memory_is_a_line_and_other_failures_of_a_device_are_not(refu
         return train
 
     monkeypatch.setattr(command, "train", failing("RESOURCE_EXHAUSTED: Out of memory allocating 123 bytes."))
-    assert "this takes more memory than there is" in refused(*LAKE, 40, "--out", "x")
+    assert "there is not enough memory" in refused(*LAKE, 40, "--out", "x")
     monkeypatch.setattr(command, "train", failing("INTERNAL: who knows"))
     with pytest.raises(JaxRuntimeError, match="who knows"):
         cli.main([*LAKE, "40", "--out", "x"])
@@ -412,4 +465,4 @@ def test_pictures_on_a_cpu_are_said_to_be_slow(env, slow):
     file = io.StringIO()
     display = Display(runs("--env", env), Console(file=file, width=200))
     display.update(Progress(0, 400, np.full(1, np.nan)))
-    assert ("on a CPU learning from pictures of this size is slow" in file.getvalue()) == slow
+    assert ("learning from images of this size is slow on a CPU" in file.getvalue()) == slow

@@ -439,12 +439,14 @@ def test_processes_stopped_at_any_moment_end_as_one_that_was_not(tmp_path):
     process.send_signal(signal.SIGINT)
     code, printed, errors = ended(process)
     assert code == 130
-    assert "Going on from step" in printed
-    (step,) = re.fullmatch(r"mico: stopped at step (\d+) of 24000, which is saved: --resume goes on\n", errors).groups()
+    assert "Resuming at step" in printed
+    (step,) = re.fullmatch(
+        r"mico: stopped at step (\d+) of 24000, which is saved: --resume continues\n", errors
+    ).groups()
     assert (out / "checkpoints" / step).is_dir()
     code, printed, errors = ended(mico(*command("dqn", out, "--resume")))
     assert (code, errors) == (0, "")
-    assert f"Going on from step {int(step):,}." in printed
+    assert f"Resuming at step {int(step):,}." in printed
     assert left(out) == left(tmp_path / "whole")
 
 
@@ -460,7 +462,7 @@ def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
     assert ended(process)[::2] == (-signal.SIGKILL, "")
     code, printed, errors = ended(mico(*command(name, out, *less, "--resume")))
     assert (code, errors) == (0, "")
-    assert re.search(r"Going on from step [1-9]\S*\.", printed)
+    assert re.search(r"Resuming at step [1-9]\S*\.", printed)
     assert left(out) == left(tmp_path / "whole")
 
 

@@ -28,7 +28,7 @@ from mico.deep.networks import Network
 from mico.deep.parts import Parts
 from mico.deep.settings import Schedule, describe
 from mico.deep.train import Manner, train
-from mico.results.log import read_log, read_runs
+from mico.results.log import read_log, read_rows, read_runs
 from small_runs import SCHEDULE, small_agent, small_run
 from tensorboards import events
 from trainings import Crash, crashing, left
@@ -228,6 +228,49 @@ def test_logs_can_be_read_and_returns_are_reported_while_training(out, tmp_path)
     assert left(tmp_path) == left(out)  # and looking changes nothing
 
 
+def test_callbacks_see_each_row_as_soon_as_it_is_written(out, tmp_path):
+    seen, steps = [], []
+
+    def look(row):
+        (written,) = [read_rows(tmp_path / row.run / "log.jsonl")[-1]]
+        assert written == {"step": row.step} | row.values
+        assert NAMES[row.index] == row.run
+        assert all(type(value) in (int, float) for value in row.values.values())
+        seen.append((row.step, row.index))
+
+    assert train(RUNS, tmp_path, steps=200, callbacks=[look, lambda row: steps.append(row.step)]) == 200
+    assert seen == [(step, index) for step in (40, 80, 120, 160, 200) for index in range(4)]
+    assert steps == [step for step, _ in seen]
+    assert left(tmp_path) == left(out)
+
+
+@pytest.mark.parametrize("answer", [True, np.True_])
+def test_a_callback_that_returns_true_stops_after_a_checkpoint_from_which_it_resumes(out, tmp_path, answer):
+    stops = [lambda row: row.step >= 80 and answer]
+    assert train(RUNS, tmp_path, steps=200, callbacks=stops) == 120  # which was played while the row of 80 was read
+    assert Checkpoints(tmp_path / "checkpoints").latest() == 120
+    assert load(tmp_path / NAMES[0]).step == 120
+    assert train(RUNS, tmp_path, steps=200, resume=True) == 200
+    assert left(tmp_path) == left(out)
+
+
+@pytest.mark.parametrize("answer", [None, False, 7, "text"])
+def test_whatever_else_a_callback_returns_stops_nothing(tmp_path, answer):
+    assert train(RUNS[:1], tmp_path, steps=80, callbacks=[lambda row: answer]) == 80
+
+
+def test_reports_say_when_something_was_compiled_and_when_learning_starts(tmp_path):
+    run = small_run(seed=0, schedule=replace(SCHEDULE, learning_starts=80))
+    jax.clear_caches()
+    found = []
+    train([run], tmp_path, steps=400, report=found.append)
+    assert {progress.learns_from for progress in found} == {80}
+    by_step = {progress.step: progress.compiled for progress in found}
+    assert by_step[0]  # the state before the first step
+    assert by_step[80]  # the program that learns, while the chunk up to here was played
+    assert not any(by_step[step] for step in (200, 240, 280, 320, 360, 400))
+
+
 def test_a_training_too_short_to_learn_says_so(tmp_path):
     with pytest.warns(UserWarning, match="^nothing is learnt up to step 40: learning begins after step 40$"):
         train(RUNS, tmp_path, steps=40)
@@ -353,7 +396,7 @@ def test_a_signal_stops_at_the_end_of_a_chunk_and_saves(out, tmp_path, number):
         if progress.step == 40:
             os.kill(os.getpid(), number)
 
-    with pytest.raises(KeyboardInterrupt, match="stopped at step 80 of 200, which is saved: --resume goes on"):
+    with pytest.raises(KeyboardInterrupt, match="stopped at step 80 of 200, which is saved: --resume continues"):
         train(RUNS, tmp_path, steps=200, report=report)  # at 40 is read what was played before 80
     assert signal.getsignal(number) is before
     assert Checkpoints(tmp_path / "checkpoints").latest() == 80
@@ -380,7 +423,7 @@ def test_a_second_signal_stops_at_once(out, tmp_path):
             os.kill(os.getpid(), signal.SIGINT)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    with pytest.raises(KeyboardInterrupt, match="stopped at once: --resume goes on from the last checkpoint"):
+    with pytest.raises(KeyboardInterrupt, match="stopped at once: --resume continues from the last checkpoint"):
         train(RUNS, tmp_path, steps=200, report=report)
     assert Checkpoints(tmp_path / "checkpoints").latest() is None
     train(RUNS, tmp_path, steps=200, resume=True)

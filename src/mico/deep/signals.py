@@ -14,7 +14,7 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
     def note(number: int, frame: Any) -> None:
         if seen:
-            raise KeyboardInterrupt("stopped at once: --resume goes on from the last checkpoint")
+            raise KeyboardInterrupt("stopped at once: --resume continues from the last checkpoint")
         seen.append(number)
 
     if threading.current_thread() is not threading.main_thread():

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
+from mico.deep import compilation
 from mico.deep import fleet as fleets
 from mico.deep.checkpoints import Checkpoints
 from mico.deep.chunks import Chunks
@@ -26,17 +27,46 @@ from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
 from mico.results.folders import writable
 from mico.results.lock import exclusive
-from mico.results.log import summary_writer
+from mico.results.log import split_row, summary_writer
 
 CheckpointReplay = Literal["whole", "empty"]
 
 
 class Progress(NamedTuple):
-    """How far a fleet is, and for each run the mean return in its newest row that has one, NaN before and if frozen."""
+    """How far a fleet is, as `report` is told after each chunk of steps.
+
+    Attributes:
+        step: Steps that each run has taken.
+        steps: Steps that each run will take in all.
+        returns: For each run, the mean return in its newest row that has one; NaN before that, and if it is frozen.
+        learns_from: The step from which on the runs learn; before it they only act.
+        compiled: Whether anything was compiled since the last report, so that the time between says nothing of speed.
+    """
 
     step: int
     steps: int
     returns: Float[np.ndarray, " N"]
+    learns_from: int = 0
+    compiled: bool = False
+
+
+class LogRow(NamedTuple):
+    """A row of the log of one run, as callbacks see it right after it was written.
+
+    Attributes:
+        run: The name of the run, which is also that of its folder.
+        index: The position of the run among those that are trained.
+        step: The step at which the row was written.
+        values: The other numbers of the row by name, such as "return", "loss" or "epsilon".
+    """
+
+    run: str
+    index: int
+    step: int
+    values: dict[str, int | float]
+
+
+Callback = Callable[[LogRow], Any]
 
 
 class Row(NamedTuple):
@@ -80,12 +110,32 @@ def train(
     manner: Manner = Manner(),  # noqa: B008  # a tuple, which nobody can change
     labels: Sequence[Label] = (),
     report: Callable[[Progress], None] = lambda progress: None,
-) -> None:
-    """Train runs of one shape side by side for so many agent steps each, and leave everything in `out`.
+    callbacks: Sequence[Callback] = (),
+) -> int:
+    """Train runs of one shape side by side, and leave logs, checkpoints and parameters in a folder.
 
-    What was interrupted, or killed, goes on with `resume` as if nothing had happened. Checkpoints whose replay is
-    "empty" are small, but a run that goes on from one fills its replay again before it learns. With labels, runs are
-    called and described by those: such as a baseline that is computed as a metric loss of weight 0.
+    Args:
+        runs: Runs that differ in seeds and numbers alone.
+        out: A new folder; with `resume` also one that holds these runs already.
+        steps: Agent steps of each run.
+        resume: Continue from the newest checkpoint in `out`, as if the training had never been interrupted.
+        manner: How often checkpoints are saved and what is in them. A run that is resumed from a checkpoint with an
+            "empty" replay fills its replay again before it learns.
+        labels: What runs are called and described by, such as a baseline that is computed as a metric loss of weight 0.
+        report: Called after each chunk of steps with how far the fleet is.
+        callbacks: Each is called with every row of every log right after it was written; rows that are written again
+            after `resume` are seen again. One that returns True stops the training: at the end of the chunk that is
+            being played a checkpoint is saved, from which `resume` continues.
+
+    Returns:
+        The step at which the training ended: `steps`, or less if a callback stopped it.
+
+    Raises:
+        ValueError: A parameter is not as it must be; nothing has been written then.
+        KeyboardInterrupt: After Ctrl-C or a request to end; `resume` continues from the checkpoint that it leaves.
+
+    Example:
+        >>> train(runs, Path("runs/demo"), steps=100_000, callbacks=[lambda row: row.values.get("return", 0) > 0.95])
     """
     _check(runs, steps)
     manner.check()
@@ -106,14 +156,15 @@ def train(
         ):
             whole = manner.checkpoint_replay == "whole"
             warn_of_disk(shape if whole else jax.eval_shape(parts.without_replay, shape), out)
-            training = _Training(fleet, parts, outputs, checkpoints, steps, report)
+            training = _Training(fleet, parts, outputs, checkpoints, steps, report, callbacks)
             training.begin(shape, tensorboard=manner.tensorboard)
             if training.time < steps <= training.learns_from:
                 begins = f"learning begins after step {training.learns_from}"
                 warnings.warn(f"nothing is learnt up to step {steps}: {begins}", stacklevel=2)
             training.go(manner, stopping)
-    if training.time < steps:
-        raise KeyboardInterrupt(f"stopped at step {training.time} of {steps}, which is saved: --resume goes on")
+    if training.time < steps and not training.stopped:
+        raise KeyboardInterrupt(f"stopped at step {training.time} of {steps}, which is saved: --resume continues")
+    return training.time
 
 
 def _check(runs: Sequence[Run], steps: int) -> None:
@@ -135,9 +186,12 @@ class _Training:
         checkpoints: Checkpoints,
         steps: int,
         report: Callable[[Progress], None],
+        callbacks: Sequence[Callback],
     ):
         self._fleet, self._parts, self._outputs, self._checkpoints = fleet, parts, outputs, checkpoints
-        self._steps, self._report = steps, report
+        self._steps, self._report, self._callbacks = steps, report, callbacks
+        self._compilations = compilation.count()
+        self.stopped = False  # by a callback
         self._chunks = Chunks(fleet.schedule)
         self.time = self._row_time = 0
         self.learns_from = fleet.schedule.learning_starts
@@ -169,7 +223,7 @@ class _Training:
             self.learns_from = found.extra["learns_from"]
             if isinstance(self._state[0].memory, Remains):
                 self._refill()
-        self._report(Progress(self.time, self._steps, self._returns))
+        self._say(self.time)
         if found is not None:
             self._parts.restore(found.extra["episodes"])  # which may take minutes
         self._outputs.go_back(self.time, positions, tensorboard=tensorboard)
@@ -182,7 +236,7 @@ class _Training:
 
     def go(self, manner: Manner, stopping: Callable[[], bool]) -> None:
         last = clock.monotonic()
-        while self.time < self._steps and not stopping():
+        while self.time < self._steps and not stopping() and not self.stopped:
             before, self._unread = self._unread, self._play()
             self._read(before)
             if clock.monotonic() - last > manner.checkpoint_seconds and self.time < self._steps:
@@ -220,7 +274,12 @@ class _Training:
         self._bad = bad
         if chunk.row is not None:
             self._write_rows(chunk.time, jax.device_get(chunk.row))
-        self._report(Progress(chunk.time, self._steps, self._returns))
+        self._say(chunk.time)
+
+    def _say(self, time: int) -> None:
+        """Report how far the fleet is."""
+        before, self._compilations = self._compilations, compilation.count()
+        self._report(Progress(time, self._steps, self._returns, self.learns_from, self._compilations > before))
 
     def _write_rows(self, time: int, row: Row) -> None:
         """A row for each run with what happened since the last one, and a last one for a run that froze since then."""
@@ -235,6 +294,16 @@ class _Training:
         newest = [rows.get(index, {}).get("return", old) for index, old in enumerate(self._returns)]
         self._returns = np.where(self._bad < 0, newest, np.nan)
         self._sums, self._row_time = nothing(len(newest)), time
+        for index, written in rows.items():
+            self._call_back(index, written)
+
+    def _call_back(self, index: int, row: dict[str, Any]) -> None:
+        """Show a row to the callbacks, any of which may stop the training."""
+        step, values = split_row(row)
+        for callback in self._callbacks:
+            answer = callback(LogRow(self._outputs.names[index], index, step, dict(values)))
+            # Only True itself: what a callback happens to return, such as the length of what it printed, is no wish.
+            self.stopped |= isinstance(answer, bool | np.bool_) and bool(answer)
 
     def _save(self, replay: CheckpointReplay, *, background: bool) -> None:
         """What is read, then the parameters, then the checkpoint: it vouches for all that was written before it."""

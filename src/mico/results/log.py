@@ -82,7 +82,7 @@ class TensorBoard:
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add each number of each row at its step."""
         for row in rows:
-            step, numbers = _parts(row)
+            step, numbers = split_row(row)
             for name, value in numbers.items():
                 self._writer.add_scalar(name, float(value), step)
 
@@ -216,7 +216,7 @@ def _row(row: Any) -> dict[str, Any]:
 
 
 def _line(row: Mapping[str, Any]) -> str:
-    step, numbers = _parts(row)
+    step, numbers = split_row(row)
     return json.dumps({"step": step, **{name: _json(value) for name, value in numbers.items()}}, allow_nan=False) + "\n"
 
 
@@ -226,8 +226,8 @@ def _json(value: int | float) -> int | float | str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _parts(row: Mapping[str, Any]) -> tuple[int, dict[str, int | float]]:
-    """A row's step and its numbers as Python has them: NumPy's float32 and int64 are as good."""
+def split_row(row: Mapping[str, Any]) -> tuple[int, dict[str, int | float]]:
+    """Split a row into its step and its other numbers, as Python has them: NumPy's float32 and int64 are as good."""
     if not isinstance(row.get("step"), Integral):
         raise ValueError(f"a row needs a whole number as step, not {row.get('step')!r}")
     wrong = {name: value for name, value in row.items() if not isinstance(value, Real)}
