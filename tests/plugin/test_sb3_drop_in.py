@@ -363,6 +363,27 @@ def test_ones_own_policy_is_taken():
         MICoDQN(FixedPolicy, "CartPole-v1", **SMALL)
 
 
+def test_networks_may_be_compiled():
+    """As Stable-Baselines3 allows; the layer is found in what is wrapped."""
+    models = []
+    for compiled in (False, True):
+        model = MICoDQN("MlpPolicy", "CartPole-v1", metric=MICoLoss(alpha=0.3), **SMALL)
+        if compiled:
+            model.q_net = torch.compile(model.q_net, backend="eager")
+        models.append(model.learn(60))
+    logs = [model.logger.name_to_value["metric/loss"] for model in models]
+    assert logs[0] == pytest.approx(logs[1])
+    for one, two in zip(*(model.policy.q_net.parameters() for model in models)):
+        torch.testing.assert_close(one, two)
+
+
+def test_features_that_are_frozen_later_are_not_left_out_in_silence():
+    model = MICoSAC("MlpPolicy", "Pendulum-v1", **SMALL).learn(30)
+    model.critic.features_extractor.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="'features_extractor' depends on no parameter that is trained"):
+        model.learn(30, reset_num_timesteps=False)
+
+
 @every_agent
 def test_every_argument_is_shown(agent):
     shown, plain = inspect.signature(agent).parameters, inspect.signature(PLAIN[agent]).parameters

@@ -105,7 +105,11 @@ class MetricLossHook:
         batch = self._batch
         if batch is None or observations is not batch.observations or not torch.is_grad_enabled():
             return outputs
-        self._batch, phi = None, captured_phi[-1]
+        phi = captured_phi[-1] if captured_phi else None
+        if phi is None or not phi.requires_grad:
+            found = "was not run" if phi is None else "depends on no parameter that is trained"
+            raise RuntimeError(f"layer {self.layer!r} {found}, so no metric loss can be added")
+        self._batch = None
         values = self.metric.evaluate(self._pairs(batch, phi))
         loss = self.metric.mean_error(values)
         for name, value in (

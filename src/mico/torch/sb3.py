@@ -442,7 +442,7 @@ class MICoSAC(AbstractMetricAgent, SAC):
 
 def _last_hidden_layer(network: nn.Module, head: str) -> str:
     """Find what the last layer of the head gets, if the features extractor has no parameters."""
-    parts = dict(network.named_children())
+    parts = dict(getattr(network, "_orig_mod", network).named_children())  # torch.compile wraps networks
     layers = [name for name, _ in parts[head].named_children()] if head in parts else []
     if _EXTRACTOR in parts and _has_parameters(parts[_EXTRACTOR]):
         return _EXTRACTOR
