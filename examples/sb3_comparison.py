@@ -2,9 +2,9 @@
 
     python examples/sb3_comparison.py --out runs/comparison --processes 2
 
-Each run that is done has a folder in OUT, and a comparison that is started again goes on with the others. At the end
-OUT/returns.csv holds every evaluation, OUT/summary.csv the statistics and OUT/curves.png the curves. It needs
-pip install 'mico-rl[torch]' minatar.
+Each finished run has a folder in OUT, and a comparison that is started again trains only the others. At the end
+OUT/returns.csv holds every evaluation, OUT/summary.csv the statistics and OUT/curves.png the curves. It needs the extra
+`torch` and MinAtar: pip install 'mico-rl[torch]' minatar (in a checkout: pip install -e '.[torch]' minatar).
 """
 
 # ruff: noqa: T201
@@ -144,7 +144,7 @@ def envs(task: Task, count: int, seed: int) -> VecEnv:
 
 
 def train(out: Path, cell: Cell) -> Cell:
-    """Leaves a folder in OUT, laid out as those of `mico train`, whose config.json says that the run is done."""
+    """Train a run and write its folder in OUT, laid out as by `mico train`; config.json comes last."""
     torch.set_num_threads(1)
     task, metric = TASKS[cell.task], ARMS[cell.arm]
     evaluated = Evaluated(envs(task, EPISODES, 10_000 + cell.seed), cell.steps // EVALUATIONS)
@@ -183,21 +183,23 @@ def summary(frame: pd.DataFrame) -> pd.DataFrame:
 @dataclass
 class Args:
     out: Path
-    """folder of the runs; one that is there already is gone on with"""
+    """folder of the runs; the finished ones that it holds are not trained again"""
     tasks: tuple[Literal["cartpole", "breakout"], ...] = ("cartpole", "breakout")
     arms: tuple[Literal["absorbing", "bootstrap"], ...] = ("absorbing",)
-    """what MICo takes terminals for; plain DQN is always there"""
+    """how MICo treats terminal states; plain DQN is always trained too"""
     seeds: int = 10
-    """0, 1, …, so many for each arm"""
+    """number of seeds of each arm: 0, 1, …"""
     steps: int | None = None
-    """of each run, if not the task's own number"""
+    """steps of each run, by default the task's own"""
     processes: int = 1
-    """of one thread each"""
+    """how many runs are trained at once, each in a process of one thread"""
 
 
 def main(args: Args) -> None:
-    if args.seeds < 1 or (args.steps is not None and args.steps < EVALUATIONS):
-        raise SystemExit(f"seeds must be at least 1 and steps {EVALUATIONS}, but are {args.seeds} and {args.steps}")
+    for name, least in (("seeds", 1), ("steps", EVALUATIONS), ("processes", 1)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise SystemExit(f"--{name} must be at least {least}, got {value}")
     args.out.mkdir(parents=True, exist_ok=True)
     cells = [
         Cell(task, arm, seed, args.steps or TASKS[task].steps)
@@ -206,7 +208,7 @@ def main(args: Args) -> None:
         for arm in ("plain", *args.arms)
     ]
     left = [cell for cell in cells if not (args.out / str(cell) / "config.json").exists()]
-    print(f"{len(cells) - len(left)} of {len(cells)} runs are there already")
+    print(f"{len(cells) - len(left)} of {len(cells)} runs are finished already")
     with ProcessPoolExecutor(args.processes, multiprocessing.get_context("spawn")) as pool:
         for done in as_completed([pool.submit(partial(train, args.out), cell) for cell in left]):
             print("done:", done.result(), flush=True)

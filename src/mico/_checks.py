@@ -1,4 +1,4 @@
-"""Checks of arguments that several packages share: counts as people type them, and names that become paths."""
+"""Checks that several packages share: counts as people type them, names that become paths, extras to install."""
 
 import math
 import re
@@ -76,3 +76,19 @@ def check_plain_name(name: Any, what: str) -> str:
     if size > _LONGEST_NAME:
         raise ValueError(f"{what} must be at most {_LONGEST_NAME} bytes long, got {size} bytes: {shown!r}")
     return name
+
+
+def install_hint(extra: str) -> str:
+    """Say how to install an optional dependency of this package.
+
+    Args:
+        extra: Name of the extra, such as `torch`.
+
+    Returns:
+        The command, as it is with a released package and in a checkout.
+
+    Examples:
+        >>> install_hint("torch")
+        "pip install 'mico-rl[torch]' (in a checkout: pip install -e '.[torch]')"
+    """
+    return f"pip install 'mico-rl[{extra}]' (in a checkout: pip install -e '.[{extra}]')"

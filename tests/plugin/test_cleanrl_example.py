@@ -1,6 +1,7 @@
 """The one-file agent runs, and its marked lines are all that MICo adds."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -43,19 +44,46 @@ def test_without_the_marked_lines_it_is_plain_dqn(tmp_path):
 
 
 def test_from_the_command_line(tmp_path):
-    flags = ["--seed=2", "--total-timesteps=300", "--learning-starts=50", "--batch-size=8", f"--log-dir={tmp_path}"]
+    flags = ["--seed=2", "--total-timesteps=1100", "--learning-starts=1000", "--batch-size=8", f"--log-dir={tmp_path}"]
     command = [sys.executable, str(PATH), *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     (folder,) = tmp_path.iterdir()
     assert folder.name.startswith("CartPole-v1__cleanrl_dqn_mico__2__")
-    names = EventAccumulator(str(folder)).Reload().Tags()["scalars"]
-    assert set(names) == {"charts/episodic_return", "losses/td_loss", "losses/mico_loss", "mico/norm"}
+    log = EventAccumulator(str(folder)).Reload()
+    names = {"charts/episodic_return", "charts/SPS", "losses/td_loss", "losses/mico_loss", "mico/norm"}
+    assert set(log.Tags()["scalars"]) == names
+    printed = re.findall(r"^global_step=(\d+), episodic_return=([\d.]+)$", done.stdout, re.MULTILINE)
+    returns = [(event.step, event.value) for event in log.Scalars("charts/episodic_return")]
+    assert [(int(step), float(found)) for step, found in printed] == returns
+    assert len(re.findall(r"^SPS: \d+$", done.stdout, re.MULTILINE)) == 1
 
 
 def test_states_that_are_numbers_are_one_hot_vectors(tmp_path):
     weights = trained(SOURCE, tmp_path, env_id="FrozenLake-v1")
     assert weights["encoder.1.weight"].shape == (120, 16)
+
+
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
+        ("--train-frequency=0", "--train-frequency must be at least 1, got 0"),
+        ("--exploration-fraction=-1", r"--exploration-fraction must be in \[0, 1\], got -1"),
+        ("--learning-rate=0", "--learning-rate must be above 0"),
+        ("--alpha=2", r"alpha must be finite and lie in \[0, 1\], got 2"),
+        ("--env-id=CartPol-v1", "--env-id must be an environment that Gymnasium can make, got CartPol-v1"),
+        ("--env-id=Pendulum-v1", "--env-id must have discrete actions, got Pendulum-v1"),
+    ],
+)
+def test_a_mistake_is_one_line(flag, message, tmp_path, monkeypatch, capsys):
+    """As the command, in this process: an exit with 2, one line, and no folder."""
+    monkeypatch.setattr(sys, "argv", [PATH.name, "--seed=0", f"--log-dir={tmp_path / 'runs'}", flag])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(PATH), run_name="__main__")
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.match(f"error: {message}", line)
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(("fraction", "expected"), [(0.5, [1.0, 0.525, 0.05, 0.05]), (0.0, [0.05] * 4)])

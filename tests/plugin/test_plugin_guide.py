@@ -19,8 +19,8 @@ def test_its_python_runs(code, tmp_path, monkeypatch):
     exec(compile(small, "plugin.md", "exec"), names)
     assert {"model", "loss"} & set(names)
     if "agreement" in names:
-        assert names["apart"].shape == (400, 400)
-        assert -1 <= names["agreement"](names["apart"], names["returns"]).correlation <= 1
+        assert names["matrix"].shape == (400, 400)
+        assert -1 <= names["agreement"](names["matrix"], names["returns"]).correlation <= 1
 
 
 def test_it_names_what_the_agents_log():

@@ -262,4 +262,5 @@ def test_without_pytorch_it_says_what_to_install():
         "import mico.torch"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
-    assert done.stderr.strip().endswith("ModuleNotFoundError: mico.torch needs: pip install 'mico-rl[torch]'")
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("ModuleNotFoundError: mico.torch needs PyTorch: pip install 'mico-rl[torch]'")

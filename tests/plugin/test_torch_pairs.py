@@ -73,7 +73,7 @@ def test_what_a_reading_does_not_use_is_not_looked_at(sides):
 
 @pytest.mark.parametrize("shape", [(), (1,), (4,), (5, 5)])
 def test_rewards_are_one_a_row(sides, shape):
-    with pytest.raises(ValueError, match=r"^reward has shape .*\[5\]"):
+    with pytest.raises(ValueError, match=r"^reward must have shape \[5\]"):
         MICoLoss()(sides._replace(reward=torch.ones(shape)))
 
 
@@ -91,13 +91,13 @@ def test_the_first_step_and_the_sink_are_looked_at_too(sides):
 @pytest.mark.parametrize("kind", [list, np.ndarray])
 def test_what_is_no_tensor_is_named(sides, name, kind):
     given = getattr(sides, name).numpy()
-    with pytest.raises(ValueError, match=rf"^{name} must be a tensor, but is {kind.__name__}"):
+    with pytest.raises(ValueError, match=rf"^{name} must be a tensor, got {kind.__name__}"):
         MICoLoss(terminals="absorbing")(sides._replace(**{name: given.tolist() if kind is list else given}))
 
 
 @pytest.mark.parametrize("given", [None, [0.9], "0.9", np.array(0.9)])
 def test_a_bootstrap_that_is_no_number_is_named(sides, given):
-    with pytest.raises(ValueError, match=rf"^bootstrap must be one number, but is {re.escape(repr(given))}"):
+    with pytest.raises(ValueError, match=rf"^bootstrap must be one number, got {re.escape(repr(given))}"):
         MICoLoss()(sides._replace(bootstrap=given))
 
 

@@ -4,11 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from mico import alike
-from mico.alike import Distance, Neighbours
+from mico import representations
 from mico.deep.metric_losses import DBC, AbstractMetricLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
 from mico.deep.trained import Trained
 from mico.deep.watching import Seen
+from mico.representations import Distance, Neighbours
 
 _NAMES: dict[type, str] = {DBCDet: "DBC-Det", DBCMICo: "DBC+MICo"}
 
@@ -20,14 +20,14 @@ def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distan
     """
     measured = distances(trained, seen, stored, distance)
     sign = -1 if distance == "learnt" and isinstance(trained.settings.metric, KSMe) else 1
-    index, far = alike.neighbours(sign * measured, seen.observation, stored.observation, count=max(count, 1))
+    index, far = representations.neighbours(sign * measured, seen.observation, stored.observation, count=max(count, 1))
     return Neighbours(index[:, :count], np.where(np.isinf(far), far, sign * far)[:, :count])
 
 
 def distances(trained: Trained, seen: Seen, stored: Seen, distance: Distance) -> Float[np.ndarray, "T M"]:
-    """What the run's metric loss, or without one MICo, makes of every pair: as `mico.alike.distances` says."""
+    """Measure every pair by the run's metric loss, or MICo if it has none; see `mico.representations.distances`."""
     both = seen.representation, stored.representation
-    return alike.distances(jnp.asarray, _metric(trained), *both, distance=distance)
+    return representations.distances(jnp.asarray, _metric(trained), *both, distance=distance)
 
 
 def distance_name(trained: Trained, distance: Distance) -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from mico import alike
+from mico import representations
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Encoder
 from mico.experiments.fidelity_learning import Fitted, Sampled, Tables, Training, drawing_keys, trained, untrained
@@ -64,6 +64,6 @@ def learnt_distances(
 
     with jax.enable_x64(True):  # float32 takes angles below a thousandth for 0
         return {
-            "U": alike.distances(encode, loss, x, y, distance="learnt"),
-            "ΠU": alike.distances(encode, loss, x, y, distance="reduced"),
+            "U": representations.distances(encode, loss, x, y, distance="learnt"),
+            "ΠU": representations.distances(encode, loss, x, y, distance="reduced"),
         }

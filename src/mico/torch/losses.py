@@ -1,4 +1,4 @@
-"""The losses by name: what each one measures of a pair of representations."""
+"""MICo, KSMe and SimSR: what each one learns of a pair of representations."""
 
 import math
 from dataclasses import dataclass
@@ -19,40 +19,121 @@ _ROUNDING = 16  # squared sines up to this many units of rounding, which a long 
 class MICoLoss(AbstractPairLoss):
     r"""MICo (Castro et al., 2021): norms and angles of representations learn the MICo distance.
 
-    $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma^n U_{\bar\omega}(x', y') - U_\omega(x, y))]$ over pairs.
+    $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma^n U_{\bar\omega}(x', y') - U_\omega(x, y))]$ over pairs, with
+    $U(x, y) = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$, where θ is the angle.
+
+    Args:
+        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
+            does not apply it.
+        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
+        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself, whose U is learnt too low.
+        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
+            (`"frozen"`), or the `"online"` one with gradients.
+        error: ρ, the `"huber"` or the `"squared"` error.
+        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
+            `Pairs.first_step`.
+        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
+            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
+            `Pairs.terminal` and `Pairs.sink`).
+        beta: β, the weight of the angle, at least 0.
+
+    Raises:
+        ValueError: If a field has no such value.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import MICoLoss, Pairs
+        >>> phi = torch.tensor([[2.0, 0.0], [0.0, 3.0]], requires_grad=True)  # of two observations, by your encoder
+        >>> mico = MICoLoss(alpha=0.01, beta=0.1)
+        >>> loss = mico(Pairs(phi, phi.detach(), phi.detach(), reward=torch.tensor([1.0, 0.0]), bootstrap=0.99))
+        >>> (mico.alpha * loss).backward()  # beside (1 - mico.alpha) * your TD loss
+        >>> tuple(phi.grad.shape)
+        (2, 2)
     """
 
-    beta: float = 0.1  # weight of the angle
+    beta: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("beta", self.beta, math.inf)
 
     def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+        r"""Compute $U(x, y)$ of every x with every y."""
         return mico_distances(x, y, self.beta)
 
 
 @final
 @dataclass(frozen=True)
 class KSMeLoss(AbstractPairLoss):
-    r"""KSMe (Castro et al., 2023): products of representations learn a kernel whose distance is reduced MICo.
+    r"""KSMe (Castro et al., 2023): products of representations learn a kernel whose distance is the reduced MICo.
 
-    $\mathbb E\,[\rho(1 - \tfrac12|r_x - r_y| + \gamma^n k_{\bar\omega}(x', y') - k_\omega(x, y))]$ over pairs.
+    $\mathcal L = \mathbb E\,[\rho(1 - \tfrac12|r_x - r_y| + \gamma^n k_{\bar\omega}(x', y') - k_\omega(x, y))]$ over
+    pairs, with $k(x, y) = \langle\phi_x, \phi_y\rangle$, large where states are similar.
+
+    Args:
+        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
+            does not apply it.
+        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
+        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
+        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
+            (`"frozen"`), or the `"online"` one with gradients.
+        error: ρ, the `"huber"` or the `"squared"` error.
+        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
+            `Pairs.first_step`.
+        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
+            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
+            `Pairs.terminal` and `Pairs.sink`).
+
+    Raises:
+        ValueError: If a field has no such value.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import KSMeLoss, Pairs
+        >>> phi = torch.eye(2)
+        >>> KSMeLoss(error="squared")(Pairs(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
+        0.5
     """
 
     def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+        r"""Compute $\langle x, y\rangle$ of every x with every y."""
         return products(x, y)
 
     def immediate(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """Turn differences of rewards into similarities, 1 − ½|r_x − r_y|."""
         return 1 - gap / 2
 
 
 @final
 @dataclass(frozen=True)
 class SimSRLoss(AbstractPairLoss):
-    r"""SimSR (Zang et al., 2022): directions of representations learn a distance of behaviour, $1 - \cos$.
+    r"""SimSR (Zang et al., 2022): directions of representations learn a behavioural distance, $d = 1 - \cos$.
 
-    $\mathbb E\,[\rho(|r_x - r_y| + \gamma\, d_{\bar\omega}(x', y') - d_\omega(x, y))]$ over pairs.
+    $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma\, d_{\bar\omega}(x', y') - d_\omega(x, y))]$ over pairs.
+
+    Args:
+        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
+            does not apply it.
+        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
+        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
+        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
+            (`"frozen"`), or the `"online"` one with gradients.
+        error: ρ, the `"huber"` or the `"squared"` error.
+        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
+            `Pairs.first_step`; without it the transitions are taken to be of one step.
+        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
+            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
+            `Pairs.terminal` and `Pairs.sink`).
+
+    Raises:
+        ValueError: If a field has no such value.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import Pairs, SimSRLoss
+        >>> phi = torch.eye(2)
+        >>> SimSRLoss(error="squared")(Pairs(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
+        0.5
     """
 
     alpha: float = 0.5
@@ -60,22 +141,53 @@ class SimSRLoss(AbstractPairLoss):
     horizon: Horizon = "one-step"
 
     def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+        r"""Compute $1 - \cos$ of every x with every y."""
         return 1 - compared(x, y).cosine
 
 
 def mico_distance(x: Float[Tensor, "*n D"], y: Float[Tensor, "*n D"], beta: float) -> Float[Tensor, "*n"]:
-    r"""$U_\omega = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$ of each x and its own y."""
+    r"""Compute $U = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$ of each x and its own y.
+
+    Args:
+        x: Representations, one per row.
+        y: As many.
+        beta: Weight of the angle.
+
+    Returns:
+        One distance per row.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import mico_distance
+        >>> round(mico_distance(torch.tensor([2.0, 0.0]), torch.tensor([0.0, 3.0]), beta=0.5).item(), 4)
+        7.2854
+    """
     return mico_distances(x[..., None, :], y[..., None, :], beta)[..., 0, 0]
 
 
 def mico_distances(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"], beta: float) -> Float[Tensor, "*n B C"]:
-    """The MICo distance of every x to every y, through one matrix product."""
+    """Compute the MICo distance of every x to every y, by one matrix product.
+
+    Args:
+        x: Representations, one per row.
+        y: Others, one per row.
+        beta: Weight of the angle.
+
+    Returns:
+        A matrix with a row for each x and a column for each y.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import mico_distances
+        >>> mico_distances(torch.eye(3), torch.eye(3)[:2], beta=0.0).tolist()
+        [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
+    """
     cosine, length, other = compared(x, y)
     return (length[..., :, None] ** 2 + other[..., None, :] ** 2) / 2 + beta * _angle(cosine)
 
 
 def _angle(cosine: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    r"""$\theta = \arctan2(\sqrt{1 - c^2}, c)$; where the sine is rounding, its gradient is the subgradient 0."""
+    r"""Compute $\arctan2(\sqrt{1 - c^2}, c)$; where the sine is rounding, its gradient is the subgradient 0."""
     squared = 1 - cosine**2
     real = squared > _ROUNDING * torch.finfo(cosine.dtype).eps
     return torch.atan2(torch.where(real, torch.where(real, squared, 1.0).sqrt(), 0.0), cosine)

@@ -1,4 +1,4 @@
-"""What the losses over pairs of transitions share: who is paired, what counts as target, how errors are averaged."""
+"""Losses over pairs of transitions: which pairs a batch has, their targets, and the mean of their errors."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,7 +19,14 @@ ERRORS = {"huber": huber_loss, "squared": mse_loss}
 
 
 class FirstStep(NamedTuple):
-    r"""The first step alone of n-step windows: reward, $\phi_{\bar\omega}$ of where it led, its end, and $\gamma$."""
+    r"""The first step of each n-step transition, for `horizon="one-step"`.
+
+    Args:
+        reward: Rewards of the first steps.
+        target_next: $\phi_{\bar\omega}$ of the observations after the first steps.
+        terminal: Which first steps ended their episode.
+        bootstrap: The discount γ of one step.
+    """
 
     reward: Float[Tensor, " B"]
     target_next: Float[Tensor, "B D"]
@@ -28,17 +35,36 @@ class FirstStep(NamedTuple):
 
 
 class Sink(NamedTuple):
-    """How the state after a terminal one, seen as the all-zero observation, looks to both networks."""
+    r"""Representations of the state after a terminal one, for `terminals="absorbing"`.
+
+    Args:
+        online: $\phi_\omega$ of the all-zero observation, with gradients.
+        target: $\phi_{\bar\omega}$ of the all-zero observation.
+    """
 
     online: Float[Tensor, " D"]
     target: Float[Tensor, " D"]
 
 
 class Pairs(NamedTuple):
-    r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$.
+    r"""A batch of B transitions, as representations of D numbers; the loss pairs its rows.
 
-    `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1: without
-    it the pairs are taken to be of one step.
+    Args:
+        online: $\phi_\omega(x)$, the online network's representations, with gradients.
+        target: $\phi_{\bar\omega}(x)$, the target network's representations of the same observations.
+        target_next: $\phi_{\bar\omega}(x')$, the target network's representations of the next observations.
+        reward: Rewards, one per row; of n-step transitions the discounted sum of n.
+        bootstrap: The discount between x and x′: γ, or γⁿ of n-step transitions.
+        terminal: Which rows ended their episode. Needed for `terminals="absorbing"` only.
+        first_step: The first steps of n-step transitions. Needed for `horizon="one-step"` only, and not if n is 1.
+        sink: The state after a terminal one. Needed for `terminals="absorbing"` only.
+
+    Examples:
+        >>> import torch
+        >>> from mico.torch import MICoLoss, Pairs
+        >>> phi = torch.ones(2, 3)
+        >>> MICoLoss()(Pairs(phi, phi, phi, reward=torch.tensor([0.0, 1.0]), bootstrap=0.99)).item() > 0
+        True
     """
 
     online: Float[Tensor, "B D"]
@@ -51,27 +77,41 @@ class Pairs(NamedTuple):
     sink: Sink | None = None
 
 
-class Measured(NamedTuple):
-    """What a loss makes of the pairs: what it measures now, its target, and which pairs count."""
+class PairValues(NamedTuple):
+    """What is learnt of each pair now, what it should be, and which pairs count."""
 
-    found: Float[Tensor, "*pairs"]
+    prediction: Float[Tensor, "*pairs"]
     target: Float[Tensor, "*pairs"]
-    counted: Bool[Tensor, "*pairs"]
+    mask: Bool[Tensor, "*pairs"]
 
-    def mean(self, of_pairs: Float[Tensor, "*pairs"]) -> Float[Tensor, ""]:
-        """Over the pairs that count, 0 if there are none."""
-        return torch.where(self.counted, of_pairs, 0.0).sum() / self.counted.sum().clamp(min=1)
+    def mean(self, values: Float[Tensor, "*pairs"]) -> Float[Tensor, ""]:
+        """Average over the pairs that count; 0 if there are none."""
+        return torch.where(self.mask, values, 0.0).sum() / self.mask.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
 class AbstractPairLoss(ABC):
-    r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs.
+    r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs of a batch.
 
-    A loss says what m it learns of a pair, and what f makes of the gap of rewards. Fields, names and defaults are those
-    of the losses in `mico.deep.metric_losses`.
+    To define a loss of your own, subclass it as a frozen dataclass and define `measures`, the $m$ that is learnt of a
+    pair; override `immediate` if the rewards enter the target otherwise than as $|r_x - r_y|$. Fields, names and
+    defaults are those of the JAX losses in `mico.deep.metric_losses`.
+
+    Args:
+        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
+            does not apply it.
+        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
+        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
+        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
+            (`"frozen"`), or the `"online"` one with gradients.
+        error: ρ, the `"huber"` or the `"squared"` error.
+        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
+            `Pairs.first_step`.
+        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
+            without rewards that is never left, seen as the all-zero observation (`"absorbing"`).
     """
 
-    alpha: float = 0.01  # weight of this loss; the TD loss has 1 − α
+    alpha: float = 0.01
     pairs: Literal["all", "shuffled"] = "all"
     self_pairs: Literal["include", "exclude"] = "include"
     second: Second = "target"
@@ -84,102 +124,116 @@ class AbstractPairLoss(ABC):
         for field in fields(self):
             value, choices = getattr(self, field.name), get_args(hints[field.name])
             if get_origin(hints[field.name]) is Literal and value not in choices:
-                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, but is {value!r}")
+                raise ValueError(f"{field.name} must be one of {', '.join(choices)}, got {value!r}")
         check_number("alpha", self.alpha, 1.0)
 
     @abstractmethod
     def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
-        """What is learnt of every x with every y."""
+        """Measure every x with every y: the distance, or the kernel, that is learnt."""
 
     def measure(self, x: Float[Tensor, "*n D"], y: Float[Tensor, "*n D"]) -> Float[Tensor, "*n"]:
-        """What is learnt of each x with its own y."""
+        """Measure each x with its own y."""
         return self.measures(x[..., None, :], y[..., None, :])[..., 0, 0]
 
     def immediate(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """The part of the target that the rewards give."""
+        """Turn differences of rewards into their part of the target."""
         return gap
 
-    def __call__(self, sides: Pairs, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
-        """The mean error over the pairs; gradients reach the online representations alone."""
-        return self.mean_error(self.measured(sides, generator))
+    def __call__(self, pairs: Pairs, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
+        """Average the error over the pairs, without the weight α.
 
-    def mean_error(self, measured: Measured) -> Float[Tensor, ""]:
-        return measured.mean(ERRORS[self.error](measured.found, measured.target, reduction="none"))
+        Args:
+            pairs: The batch. Gradients reach `online`, and the online part of the sink, alone.
+            generator: Draws who is paired with whom for `pairs="shuffled"`; by default PyTorch's global one.
 
-    def measured(self, sides: Pairs, generator: torch.Generator | None = None) -> Measured:
-        """Both sides of every pair; `generator` draws whom each is shuffled to."""
-        sides = self._meant(sides)
-        other = {"target": sides.target.detach(), "frozen": sides.online.detach(), "online": sides.online}[self.second]
-        after, reward = sides.target_next.detach(), sides.reward.detach()
+        Returns:
+            The loss, a scalar; 0 where no pair counts.
+
+        Raises:
+            ValueError: If shapes or types do not fit, or a part is missing that a field needs.
+        """
+        return self.mean_error(self.evaluate(pairs, generator))
+
+    def mean_error(self, values: PairValues) -> Float[Tensor, ""]:
+        """Average the error of the predictions over the pairs that count."""
+        return values.mean(ERRORS[self.error](values.prediction, values.target, reduction="none"))
+
+    def evaluate(self, pairs: Pairs, generator: torch.Generator | None = None) -> PairValues:
+        """Compute the prediction and the target of every pair; the arguments are those of a call."""
+        pairs = self._select(pairs)
+        second = {"target": pairs.target.detach(), "frozen": pairs.online.detach(), "online": pairs.online}[self.second]
+        after, reward = pairs.target_next.detach(), pairs.reward.detach()
         if not reward.is_floating_point():  # differences of unsigned numbers wrap around
-            reward = reward.to(torch.promote_types(sides.online.dtype, torch.float32))
+            reward = reward.to(torch.promote_types(pairs.online.dtype, torch.float32))
         size, device = reward.shape[0], reward.device
         if self.pairs == "all":
-            found, later = self.measures(sides.online, other), self.measures(after, after)
+            prediction, later = self.measures(pairs.online, second), self.measures(after, after)
             gap = (reward[:, None] - reward).abs()
             same = torch.eye(size, dtype=torch.bool, device=device)
         else:
             order = torch.randperm(size, generator=generator, device=generator.device if generator else device)
             order = order.to(device)
-            found, later = self.measure(sides.online, other[order]), self.measure(after, after[order])
+            prediction, later = self.measure(pairs.online, second[order]), self.measure(after, after[order])
             gap = (reward - reward[order]).abs()
             same = order == torch.arange(size, device=device)
-        target = self.immediate(gap) + sides.bootstrap * later
-        counted = ~same if self.self_pairs == "exclude" else torch.ones_like(same)
-        return Measured(found, target.to(found.dtype), counted)
+        target = self.immediate(gap) + pairs.bootstrap * later
+        mask = ~same if self.self_pairs == "exclude" else torch.ones_like(same)
+        return PairValues(prediction, target.to(prediction.dtype), mask)
 
-    def _meant(self, sides: Pairs) -> Pairs:
-        """The pairs that horizon and terminals mean."""
-        if self.horizon == "one-step" and sides.first_step is not None:
-            reward, target_next, terminal, bootstrap = sides.first_step
-            sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
+    def _select(self, pairs: Pairs) -> Pairs:
+        """Apply `horizon` and `terminals`: the first steps alone, and a row for the sink."""
+        if self.horizon == "one-step" and pairs.first_step is not None:
+            reward, target_next, terminal, bootstrap = pairs.first_step
+            pairs = pairs._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
         if self.terminals == "bootstrap":
-            sides = sides._replace(terminal=None, sink=None)
-            _check(sides)
-            return sides
-        _check(sides)
-        if sides.terminal is None or sides.sink is None:
-            raise ValueError("terminals='absorbing' needs terminal and sink of the pairs, but one is None")
-        online, target = sides.sink
-        after = torch.where(sides.terminal[:, None], target, sides.target_next)
-        return sides._replace(
-            online=torch.vstack([sides.online, online]),
-            target=torch.vstack([sides.target, target]),
+            pairs = pairs._replace(terminal=None, sink=None)
+            _check(pairs)
+            return pairs
+        _check(pairs)
+        if pairs.terminal is None or pairs.sink is None:
+            missing = "terminal" if pairs.terminal is None else "sink"
+            raise ValueError(f"{missing} of the pairs must be given with terminals='absorbing', got None")
+        online, target = pairs.sink
+        after = torch.where(pairs.terminal[:, None], target, pairs.target_next)
+        return pairs._replace(
+            online=torch.vstack([pairs.online, online]),
+            target=torch.vstack([pairs.target, target]),
             target_next=torch.vstack([after, target]),
-            reward=torch.cat([sides.reward, sides.reward.new_zeros(1)]),
+            reward=torch.cat([pairs.reward, pairs.reward.new_zeros(1)]),
         )
 
 
-def _check(sides: Pairs) -> None:
-    """Tensors with a row a transition: other shapes could be broadcast to something else."""
-    if not isinstance(sides.online, Tensor):
-        raise ValueError(f"online must be a tensor, but is {type(sides.online).__name__}")
-    if sides.online.ndim != 2:
-        raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
-    if isinstance(sides.bootstrap, (Tensor, np.ndarray)) and sides.bootstrap.ndim != 0:
-        raise ValueError(f"bootstrap must be one number, but has shape {list(sides.bootstrap.shape)}")
-    if not isinstance(sides.bootstrap, (Real, Tensor)):
-        raise ValueError(f"bootstrap must be one number, but is {sides.bootstrap!r}")
-    rows, width = sides.online.shape
-    parts = [("target", sides.target, [rows, width]), ("target_next", sides.target_next, [rows, width])]
-    parts.append(("reward", sides.reward, [rows]))
-    if sides.terminal is not None:
-        parts.append(("terminal", sides.terminal, [rows]))
-    if sides.sink is not None:
-        online, target = sides.sink
+def _check(pairs: Pairs) -> None:
+    """Refuse what is no tensor with a row per transition: other shapes could be broadcast to something else."""
+    if not isinstance(pairs.online, Tensor):
+        raise ValueError(f"online must be a tensor, got {type(pairs.online).__name__}")
+    if pairs.online.ndim != 2:
+        raise ValueError(f"online must have shape [B, D], got {list(pairs.online.shape)}")
+    if isinstance(pairs.bootstrap, (Tensor, np.ndarray)) and pairs.bootstrap.ndim != 0:
+        raise ValueError(f"bootstrap must be one number, got shape {list(pairs.bootstrap.shape)}")
+    if not isinstance(pairs.bootstrap, (Real, Tensor)):
+        raise ValueError(f"bootstrap must be one number, got {pairs.bootstrap!r}")
+    rows, width = pairs.online.shape
+    parts = [("target", pairs.target, [rows, width]), ("target_next", pairs.target_next, [rows, width])]
+    parts.append(("reward", pairs.reward, [rows]))
+    if pairs.terminal is not None:
+        parts.append(("terminal", pairs.terminal, [rows]))
+    if pairs.sink is not None:
+        online, target = pairs.sink
         parts += [("sink.online", online, [width]), ("sink.target", target, [width])]
     for name, part, shape in parts:
         if not isinstance(part, Tensor):
-            raise ValueError(f"{name} must be a tensor, but is {type(part).__name__}")
+            raise ValueError(f"{name} must be a tensor, got {type(part).__name__}")
         if list(part.shape) != shape:
-            raise ValueError(f"{name} has shape {list(part.shape)}, but online asks for {shape}")
-    if sides.terminal is not None and sides.terminal.dtype != torch.bool:
-        raise ValueError(f"terminal must be of booleans, but is of {sides.terminal.dtype}")
+            flatten = "; flatten it" if part.numel() == math.prod(shape) else ""
+            raise ValueError(f"{name} must have shape {shape} as online has, got {list(part.shape)}{flatten}")
+    if pairs.terminal is not None and pairs.terminal.dtype != torch.bool:
+        raise ValueError(f"terminal must be of booleans, got {pairs.terminal.dtype}; give `dones.bool()`")
 
 
 def check_number(name: str, value: float, most: float) -> None:
-    """A number from 0 to so much."""
+    """Refuse what is no finite number from 0 to `most`."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise ValueError(f"{name} must be a number, but is {value!r}")
+        raise ValueError(f"{name} must be a number, got {value!r}")
     if not (math.isfinite(value) and 0 <= value <= most):
-        raise ValueError(f"{name} must be finite and lie in [0, {most:g}], but is {value!r}")
+        raise ValueError(f"{name} must be finite and lie in [0, {most:g}], got {value!r}")

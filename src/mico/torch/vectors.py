@@ -19,7 +19,7 @@ class Compared(NamedTuple):
 
 
 def compared(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Compared:
-    """At least in float32, whatever the networks compute in; lengths from 1e-20 to 1e15 are no matter."""
+    """Compare in float32 at least, whatever the networks compute in, also for lengths from 1e-20 to 1e15."""
     x, y = _wide(x), _wide(y)
     length, other = _length(x), _length(y)
     cosine = products(_unit(x, length), _unit(y, other))
@@ -28,7 +28,7 @@ def compared(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Compared
 
 
 def products(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
-    r"""$\langle x, y \rangle$ of every x with every y, in float32 at least, also under autocast."""
+    r"""Compute $\langle x, y \rangle$ of every x with every y, in float32 at least, also under autocast."""
     x, y = _wide(x), _wide(y)
     with torch.autocast(x.device.type, enabled=False):
         return x @ y.transpose(-1, -2)
@@ -44,12 +44,14 @@ def _length(x: Float[Tensor, "*n D"]) -> Float[Tensor, "*n"]:
 
 
 def _unit(x: Float[Tensor, "*n D"], length: Float[Tensor, "*n"]) -> Float[Tensor, "*n D"]:
-    """Zero vectors have no direction, and changes of theirs count for nothing."""
+    """Divide by the length; zero vectors have no direction, and get no gradient."""
     zero = (length == 0)[..., None]
     return torch.where(zero, 0.0, x / torch.where(zero, 1.0, length[..., None]))
 
 
 def _wide(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     if not isinstance(x, Tensor):
-        raise ValueError(f"representations must be tensors, as for JAX's there is mico.deep, but are {type(x)}")
+        raise ValueError(
+            f"representations must be PyTorch tensors, got {type(x).__name__}; losses for JAX are in mico.deep"
+        )
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from mico.torch import MICoLoss, Pairs, Sink
-from mico.torch.joining import Joining, Replayed
+from mico.torch.hooks import MetricLossHook, ReplayBatch
 
 torch.set_num_threads(1)
 FAR = {"layer": "0", "bootstrap": 0.9}
@@ -20,7 +20,7 @@ def case():
     target = copy.deepcopy(online)
     nn.init.normal_(target[0].weight)
     x, after = torch.randn(2, 6, 3)
-    batch = Replayed(x, after, torch.randn(6), torch.tensor([True, False] * 3))
+    batch = ReplayBatch(x, after, torch.randn(6), torch.tensor([True, False] * 3))
     return online, target, batch
 
 
@@ -50,21 +50,21 @@ def test_the_first_pass_over_a_batch_carries_the_loss(case, terminals):
     expected_output = online(batch.observations)
     td = gradients(online, expected_output.square().mean())
     own = gradients(online[0], written_out(metric, online, target, batch))
-    joining = Joining(metric, online, target, **FAR)
-    with joining.hooked():
-        joining.expect(batch)
+    hook = MetricLossHook(metric, online, target, **FAR)
+    with hook.attached():
+        hook.set_batch(batch)
         with torch.no_grad():
             online(batch.observations)
         online(batch.next_observations)
         output, later = online(batch.observations), online(batch.observations)
-        joining.check()
+        hook.check_used()
     assert torch.equal(output, expected_output)
     joint = gradients(online, output.square().mean())
     for found, plain, added in zip(joint, td, (*own, 0.0, 0.0), strict=True):
         torch.testing.assert_close(found, 0.7 * plain + 0.3 * added, rtol=1e-4, atol=1e-6)
     assert max(gradient.abs().max() for gradient in own) > 1e-2
     torch.testing.assert_close(gradients(online, later.square().mean()), td)
-    assert joining.logs["loss"] == pytest.approx([written_out(metric, online, target, batch).item()], rel=1e-5)
+    assert hook.logs["loss"] == pytest.approx([written_out(metric, online, target, batch).item()], rel=1e-5)
 
 
 class Twins(nn.Module):
@@ -81,10 +81,10 @@ def test_of_two_outputs_the_loss_rides_on_the_first_and_both_are_weighted(case):
     metric = MICoLoss(alpha=0.3)
     td = gradients(online, online(batch.observations).square().mean() + (2 * online(batch.observations)).abs().mean())
     own = gradients(online[0], written_out(metric, online, target, batch))
-    joining = Joining(metric, Twins(online), Twins(target), layer="network.0", bootstrap=0.9)
-    with joining.hooked():
-        joining.expect(batch)
-        one, two = joining.online(batch.observations)
+    hook = MetricLossHook(metric, Twins(online), Twins(target), layer="network.0", bootstrap=0.9)
+    with hook.attached():
+        hook.set_batch(batch)
+        one, two = hook.online(batch.observations)
     for found, plain, added in zip(gradients(online, one.square().mean() + two.abs().mean()), td, (*own, 0.0, 0.0)):
         torch.testing.assert_close(found, 0.7 * plain + 0.3 * added, rtol=1e-4, atol=1e-6)
 
@@ -94,26 +94,26 @@ def test_the_target_networks_own_pass_over_next_states_is_used(case):
     online, target, batch = case
     metric = MICoLoss(alpha=0.3)
     expected = written_out(metric, online, target, batch).item()
-    joining = Joining(metric, online, target, **FAR)
+    hook = MetricLossHook(metric, online, target, **FAR)
     passes = []
     target.register_forward_hook(lambda _, inputs, __: passes.append(inputs[0]))
-    with joining.hooked():
+    with hook.attached():
         for over in ([batch.next_observations], []):
-            joining.expect(batch)
+            hook.set_batch(batch)
             for observations in over:
                 target(observations)
             online(batch.observations)
-    assert joining.logs["loss"] == pytest.approx([expected, expected])
+    assert hook.logs["loss"] == pytest.approx([expected, expected])
     kinds = [{id(batch.observations): "now", id(batch.next_observations): "next"}[id(each)] for each in passes]
     assert kinds == ["next", "now", "now", "next"]
 
 
 def test_a_batch_that_no_pass_was_over_is_not_forgotten(case):
     online, target, batch = case
-    joining = Joining(MICoLoss(), online, target, **FAR)
-    with joining.hooked():
-        joining.expect(batch)
+    hook = MetricLossHook(MICoLoss(), online, target, **FAR)
+    with hook.attached():
+        hook.set_batch(batch)
         online(batch.observations.clone())
     with pytest.raises(RuntimeError, match="no metric loss was added"):
-        joining.check()
-    assert not joining.logs
+        hook.check_used()
+    assert not hook.logs
