@@ -5,6 +5,7 @@ import time
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,8 +19,10 @@ from rich.table import Table
 
 from mico.commands.text import in_bytes, moves
 from mico.commands.train_options import parse
-from mico.deep.settings import Run, varied
+from mico.deep.fields import flat
+from mico.deep.settings import Run, describe
 from mico.deep.train import Manner, Progress, train
+from mico.results.arms import arm_names
 from mico.results.intervals import described
 
 _WINDOW = 30.0  # seconds over which the pace is taken
@@ -60,7 +63,7 @@ class Display:
 
     def __init__(self, runs: list[Run], console: Console):
         self._runs, self._console = runs, console
-        self._arms = [", ".join(f"{name}={value}" for name, value in own.items()) or "all" for own in varied(runs)]
+        self._arms = arm_names([_described(run) for run in runs])
         self._progress: Progress | None = None
         self._pace: deque[tuple[float, int]] = deque()
         self._said = time.monotonic()
@@ -105,7 +108,7 @@ class Display:
         words = []
         for arm, returns in self._by_arm():
             mean, interval = described(returns)
-            words.append(f"{mean} ({interval})" if arm == "all" else f"{mean} ({interval}) for {arm}")
+            words.append(f"{mean} ({interval}) for {arm}" if len(set(self._arms)) > 1 else f"{mean} ({interval})")
         return f"step {progress.step:,} of {progress.steps:,}; {self._paced(progress)}; return {', '.join(words)}"
 
     def _paced(self, progress: Progress) -> str:
@@ -133,3 +136,9 @@ class Display:
             self._console.print("All steps were taken before: there is nothing to do.")
         elif progress.step:
             self._console.print(f"Going on from step {progress.step:,}.")
+
+
+def _described(run: Run) -> dict[str, Any]:
+    """The settings of a run, as names of arms take them."""
+    settings = describe(run)
+    return flat(settings) | {part: (settings[part] or {}).get("name") for part in ("agent", "metric", "env")}

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mico.results.arms import arm_names
 from mico.results.cells import CELL, NORMALISATIONS, REACHED, complete, finals, normalised
 from mico.results.log import COLUMNS
 
@@ -78,20 +79,13 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_arms(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a column `arm`: "dqn", "dqn + mico", "dqn + mico (metric.alpha=0.1)".
-
-    In brackets are those varied fields that differ between runs of one agent, metric and environment.
-    """
+    """Add a column `arm` with the names that `mico.results.arms.arm_names` gives, such as "dqn + mico"."""
     fields = [name for name in frame.columns if name not in (*COLUMNS, "arm")]
-    kinds = frame[["agent", "metric", "env", *fields]].drop_duplicates()
-    telling = {
-        kind: [name for name in fields if (own.groupby("env")[name].nunique(dropna=False) > 1).any()]
-        for kind, own in kinds.groupby(["agent", "metric"], sort=False)
-    }
-    groups = frame.groupby(["agent", "metric", *fields], sort=False, dropna=False).ngroup()
-    first = ~groups.duplicated()
-    arms = [_label(row, telling[row["agent"], row["metric"]]) for _, row in frame[first].iterrows()]
-    return frame.assign(arm=groups.map(dict(zip(groups[first], arms))))
+    kinds = frame[["agent", "metric", "env", *fields]]
+    groups = kinds.groupby([*kinds.columns], sort=False, dropna=False).ngroup()
+    first = kinds[~groups.duplicated()].astype(object)
+    names = arm_names(first.where(first.notna(), None).to_dict("records"))
+    return frame.assign(arm=groups.map(dict(zip(groups[~groups.duplicated()], names))))
 
 
 def read_scores(source: Path | str | pd.DataFrame) -> pd.DataFrame:
@@ -132,16 +126,6 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
     runs = rows.groupby(kind, sort=False, dropna=False).ngroup()
     rows["run"] = rows["agent"] + "-" + rows["metric"] + "-seed" + rows["seed"].astype(str) + "-" + runs.astype(str)
     return rows[[*COLUMNS, *fields]].reset_index(drop=True)
-
-
-def _label(run: pd.Series, fields: Sequence[str]) -> str:
-    own = ", ".join(f"{name}={_short(run[name])}" for name in fields if not pd.isna(run[name]))
-    arm = run["agent"] if run["metric"] == "none" else f"{run['agent']} + {run['metric']}"
-    return f"{arm} ({own})" if own else arm
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def read_csv(path: Path) -> pd.DataFrame:
