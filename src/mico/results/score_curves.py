@@ -12,14 +12,17 @@ from mico.results.statistics import estimate
 def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
     """The returns of every run at steps that the runs in its environment have in common, a row for each.
 
-    These steps split the longest run evenly, at most as often as it has returns. A value is the mean of the returns
+    These steps split the longest run evenly, at most as often as it has returns; the end of a run that ends before the
+    first of them is one more, so that every run has a point. A value is the mean of the returns
     since the step before, or the last value where there are none; a run ends with its last row. An infinite value,
     with which no mean over runs is a number, is left out.
     """
     frame = checked(frame)
     none = frame.loc[[], [*CELL, "step", "value"]]
     parts = [
-        at_steps(own, _even(own, points, int(own["step"].max()))).reset_index().melt(CELL, var_name="step")
+        at_steps(own, _with_short_runs(own, _even(own, points, int(own["step"].max()))))
+        .reset_index()
+        .melt(CELL, var_name="step")
         for _, own in frame.groupby("env", sort=False)
         if (own["name"] == "return").any()
     ]
@@ -74,6 +77,12 @@ def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataF
     table = means.unstack().reindex(columns=range(len(steps))).set_axis(steps, axis="columns").ffill(axis="columns")
     reached = frame.groupby(CELL)["step"].max().reindex(table.index)
     return table.where(steps <= reached.to_numpy()[:, None])
+
+
+def _with_short_runs(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> Int[np.ndarray, " more_points"]:
+    """The steps, and the ends of runs that would have no point there."""
+    ends = frame.groupby(CELL)["step"].max()
+    return np.unique([*steps, *ends[ends < steps[0]]]).astype(int)
 
 
 def _even(frame: pd.DataFrame, points: int, end: int) -> Int[np.ndarray, " points"]:
