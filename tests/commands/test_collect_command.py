@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from mico.cli import main
-from mico.commands import report
+from mico.commands import report_writing
 from mico.results.condensed import read
 from written_runs import write_fleet
 
@@ -46,7 +46,7 @@ def test_curves_have_fifty_points_unless_told(tmp_path):
 
 
 def test_logs_with_few_rows_are_scored_as_the_runs_themselves(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(report, "drawings", lambda study: iter(()))
+    monkeypatch.setattr(report_writing, "drawings", lambda study: iter(()))
     for seed in (0, 1):
         write_fleet(tmp_path / "runs" / str(seed), [seed], lambda seed: [1.0, 2.0, 3.0, 4.0 + seed], period=500)
     collect(tmp_path / "runs", "--out", tmp_path / "small")

@@ -112,7 +112,7 @@ def test_hovering_shows_all_arms_at_that_step(opened, pages):
         chart = page.locator(f".curve[data-env='{env}'] .chart")
         chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
-        left, right = 52, 12  # around the curves
+        left, right = 52, 24  # around the curves
         share = 10 / ROWS
         x = box["x"] + left + share * (box["width"] - left - right) + 2
         page.mouse.move(x, box["y"] + 60)

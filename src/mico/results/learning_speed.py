@@ -11,9 +11,10 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from mico.results.cells import CELL
-from mico.results.statistics import iqm
+from mico.results.statistics import difference, estimate, iqm
 
 SHARE = 0.9  # of the way to the ceiling that counts as learnt
+MEASURES = ("mean", "steps")
 _NEAR = 0.01  # of that way, by which an arm at the ceiling may lack
 
 
@@ -154,3 +155,60 @@ def tied_at_ceiling(rows: pd.DataFrame, finals: pd.DataFrame) -> list[str]:
 def _finite_returns(rows: pd.DataFrame) -> pd.DataFrame:
     returns = rows[(rows["name"] == "return") & np.isfinite(rows["value"].astype(float))]
     return returns.sort_values("step", kind="stable")
+
+
+def speed_estimates(speed: pd.DataFrame, *, seed: int, resamples: int = 10_000) -> pd.DataFrame:
+    """Average the measures of `learning_speed` over seeds, with 95% bootstrap intervals.
+
+    Args:
+        speed: What `learning_speed` gives.
+        seed: Of the bootstrap.
+        resamples: Of the bootstrap.
+
+    Returns:
+        Two rows for each environment and arm: env, arm, `runs`, how many have `reached` the threshold, `measure`
+        ("mean" or "steps"), value, low, high. A mean of steps in which a run that has not reached the threshold counts
+        with the steps of its training is a lower bound.
+    """
+    rows = []
+    for (env, arm), own in speed.groupby(["env", "arm"], sort=False):
+        about = {"env": env, "arm": arm, "runs": len(own), "reached": int(own["reached"].sum())}
+        for measure in MEASURES:
+            if own[measure].notna().all():
+                found = estimate(own[[measure]].to_numpy(dtype=float), "mean", seed=seed, resamples=resamples)
+                rows.append({**about, "measure": measure, **found._asdict()})
+    return pd.DataFrame(rows, columns=["env", "arm", "runs", "reached", "measure", "value", "low", "high"])
+
+
+def speed_differences(
+    speed: pd.DataFrame, baseline_of: Mapping[str, str], *, seed: int, resamples: int = 10_000
+) -> pd.DataFrame:
+    """Compare the measures of `learning_speed` with those of a baseline, paired by the seeds that both have.
+
+    Args:
+        speed: What `learning_speed` gives.
+        baseline_of: The baseline of each arm that has one.
+        seed: Of the bootstrap.
+        resamples: Of the bootstrap.
+
+    Returns:
+        Two rows for each environment and arm with a baseline there: env, arm, baseline, `seeds` that both have,
+        how many runs of either have `reached` the threshold, `measure`, and value, low, high of the difference.
+        A difference of steps is left out where no run of either arm has reached the threshold.
+    """
+    rows = []
+    for env, own in speed.groupby("env", sort=False):
+        arms = {str(arm): runs.set_index("seed") for arm, runs in own.groupby("arm", sort=False)}
+        for arm, base in baseline_of.items():
+            seeds = arms[arm].index.intersection(arms[base].index) if {arm, base} <= set(arms) else []
+            if not len(seeds):
+                continue
+            x, y = arms[arm].loc[seeds], arms[base].loc[seeds]
+            reached = int(x["reached"].sum() + y["reached"].sum())
+            about = {"env": env, "arm": arm, "baseline": base, "seeds": len(seeds), "reached": reached}
+            for measure in MEASURES if reached else MEASURES[:1]:
+                ours, theirs = (one[[measure]].to_numpy(dtype=float) for one in (x, y))
+                found = difference(ours, theirs, "mean", seed=seed, resamples=resamples)
+                rows.append({**about, "measure": measure, **found._asdict()})
+    columns = ["env", "arm", "baseline", "seeds", "reached", "measure", "value", "low", "high"]
+    return pd.DataFrame(rows, columns=columns)

@@ -8,6 +8,9 @@ from mico.results.cells import CELL, NEARLY, NORMALISATIONS, normalised
 from mico.results.scores import checked, tabulate
 from mico.results.statistics import estimate
 
+_NEAR = 0.01  # of the range of all values: lines so near lie on one another
+_SHARED = 0.2  # of the steps, at which they do
+
 
 def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
     """The returns of every run at steps that the runs in its environment have in common, a row for each.
@@ -67,6 +70,34 @@ def aggregate_curves(
         for step, own in zip(wide.columns[full], values[full]):
             rows.append((arm, step, *estimate(own, aggregate, seed=seed, resamples=resamples, level=level)))
     return pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"]), tuple(lost)
+
+
+def coinciding(curves: pd.DataFrame) -> list[list[str]]:
+    """Group the arms whose lines lie on one another: at a fifth of their steps or more they are nearly equal.
+
+    Args:
+        curves: A row for each `arm` and `step`, with its `value`.
+
+    Returns:
+        The groups of two arms or more. Nearly equal to the first of its group is an arm that is no farther from it
+        than a hundredth of the range of all values, which no eye can tell apart.
+    """
+    values = curves.pivot_table(index="arm", columns="step", values="value", sort=False)
+    near = _NEAR * np.ptp(curves["value"].dropna().to_numpy(dtype=float)) if len(values) else 0.0
+    groups: list[list[str]] = []
+    for arm, own in values.iterrows():
+        first = (group for group in groups if _is_near(values.loc[group[0]], own, near))
+        group = next(first, None)
+        if group is None:
+            groups.append([str(arm)])
+        else:
+            group.append(str(arm))
+    return [group for group in groups if len(group) > 1]
+
+
+def _is_near(one: pd.Series, other: pd.Series, near: float) -> bool:
+    apart = (one - other).abs().dropna()
+    return len(apart) > 0 and float((apart <= near).mean()) >= _SHARED
 
 
 def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataFrame:
