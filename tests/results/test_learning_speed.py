@@ -80,6 +80,14 @@ def test_the_threshold_is_nine_tenths_of_the_best_arm():
     assert learning_targets(frame, ends).loc["e"].to_dict() == {"floor": 0, "ceiling": 11, "threshold": 9.9}
 
 
+def test_the_best_of_an_arm_is_without_its_worst_and_best_run_of_four():
+    frame = rows(a=[[1.0], [2.0], [4.0], [50.0]], b=[[2.0], [2.0], [2.0], [2.0]])
+    ends, _ = finals(frame, 1)
+    assert learning_targets(frame, ends).loc["e"].to_dict() == pytest.approx(
+        {"floor": 0, "ceiling": 3, "threshold": 2.7}
+    )
+
+
 def test_with_negative_returns_it_is_nine_tenths_of_the_way_from_the_first_return():
     frame = rows(a=[[-100.0, -50.0, -10.0]], b=[[-60.0, -30.0, -20.0]])
     ends, _ = finals(frame, 1)

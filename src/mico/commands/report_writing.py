@@ -190,6 +190,7 @@ def _report(request: Request, sources: Sources, found: Study, folder: ReportFold
         curves=curve_data(found.curves, found.styles),
         pictures=pictures,
         undrawn=undrawn,
+        scores_lead=found.leads_with_speed and bool(speed),
         again=commands(sources.records),
         command=report_command(request),
         method=_method(found),
@@ -236,14 +237,17 @@ def _missing(sources: Sources, found: Study) -> tuple[str, ...]:
 def _method(found: Study) -> str:
     choices, steps = found.choices, sorted(set(found.steps.values()))
     where = f"{steps[0]:,}" if len(steps) == 1 else f"{steps[0]:,} to {steps[-1]:,}, by environment"
+    speed = (
+        "The mean return over training is the area under a run's curve up to that step, divided by its length. The "
+        "best score of an environment is the largest IQM over seeds of an arm. A run reaches 0.9 of it at the first "
+        f"return that is so large, if the mean of the {choices.last} returns from there on is so too; where returns "
+        "are negative, the 0.9 is of the way from the mean first return to the best."
+    )
     return (
         f"A run's score is the mean of its last {choices.last} returns (fewer if it has fewer) up to step {where}: the "
         f"last step that every arm has reached, or the one asked for. Scores are {found.words}. IQM is the mean of the "
-        "middle half of all runs in all environments; mean and median are over environments, of means over seeds. The "
-        "mean return over training is the area under a run's curve up to that step, divided by its length. The best "
-        "score of an environment is the largest mean score of an arm. A run reaches 0.9 of it at the first return that "
-        f"is so large, if the mean of the {choices.last} returns from there on is so too; where returns are negative, "
-        "the 0.9 is of the way from the mean first return to the best. Intervals of 95% are "
+        "middle half of all runs in all environments; mean and median are over environments, of means over seeds. "
+        f"{speed} Intervals of 95% are "
         f"percentiles of {choices.resamples:,} bootstrap resamples of seeds within each environment (seed "
         f"{choices.seed}). Made with mico {__version__}."
     )

@@ -65,7 +65,7 @@ class Again:
 class Report:
     """All that the page shows; sentences say what to know first, what is missing and why, and what has no figure.
 
-    `command` makes the report again; there is none for tables in memory.
+    Scores come first if they are to lead. `command` makes the report again; there is none for tables in memory.
     """
 
     title: str
@@ -78,6 +78,7 @@ class Report:
     curves: dict[str, Any]
     pictures: tuple[Picture, ...]
     undrawn: tuple[str, ...]
+    scores_lead: bool
     again: tuple[Again, ...]
     command: str | None
     method: str
@@ -85,10 +86,12 @@ class Report:
 
 def report_page(report: Report) -> str:
     """The page, with all that it shows inside."""
+    scores = {"scores": ("Scores", joined((*map(_table, report.scores), listed(report.unscored))))}
     sections = {
+        **(scores if report.scores_lead else {}),
         "ran": ("What was run", _ran(report)),
         "curves": ("Curves", Markup(stored("report_curves.html"))),
-        "scores": ("Scores", joined((*map(_table, report.scores), listed(report.unscored)))),
+        **scores,
         "figures": ("Figures", _figures(report)),
         "again": ("How to run it again", _again(report)),
     }

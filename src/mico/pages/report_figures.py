@@ -55,7 +55,7 @@ def drawings(study: Study) -> Iterator[Drawing | Undrawn]:
             continue
         yield from draw(study)
     if study.leads_with_speed:
-        yield Undrawn("No figures of final scores: all arms end at the best score.")
+        yield Undrawn("No figures of final scores: most runs of every arm end at the best score.")
 
 
 def _speed(study: Study) -> Iterator[Drawing | Undrawn]:
@@ -71,7 +71,7 @@ def _speed(study: Study) -> Iterator[Drawing | Undrawn]:
             own = numbers[(numbers["env"] == env) & (numbers["measure"] == measure)]
             found = {line["arm"]: Estimate(line["value"], line["low"], line["high"]) for line in own.to_dict("records")}
             score_plots.interval_bars(found, ax, label=SPEED_LABELS[measure], style_of=study.styles)
-            ax.set_title(env, fontsize="medium", parse_math=False)
+        row[0].set_title(env, fontsize="medium", loc="left", parse_math=False)
         row[-1].set_yticklabels([])
         row[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
     drawn = numbers[numbers["env"].isin(envs)]

@@ -6,7 +6,7 @@ import pandas as pd
 
 from mico.pages.report import Sheet, Tabled
 from mico.pages.report_study import Study
-from mico.results.intervals import bracketed, printed
+from mico.results.intervals import bracketed
 from mico.results.learning_speed import MEASURES, SHARE, speed_differences, speed_estimates
 from mico.results.statistics import Estimate
 
@@ -28,11 +28,11 @@ def speed_note(study: Study) -> str | None:
     if not study.leads_with_speed or study.rows_of_runs.max() < 2:
         return None
     best = study.targets["ceiling"]
-    shown = [f"{env} ({printed(float(best[env]))})" for env in study.tied[:_NAMES]]
+    shown = [f"{env} ({bracketed(float(best[env]))})" for env in study.tied[:_NAMES]]
     more = f" and {len(study.tied) - _NAMES} more environments" if len(study.tied) > _NAMES else ""
     return (
-        f"All arms end at the best score in {', '.join(shown)}{more}, so final scores do not tell them apart. "
-        "The report leads with how fast they learn."
+        f"Most runs of every arm end at the best score: {', '.join(shown)}{more}. Final scores do not tell the arms "
+        "apart, so the report leads with how fast they learn."
     )
 
 
@@ -46,7 +46,7 @@ def _arms(study: Study) -> Tabled:
         steps = found.get("steps")
         shown = "–" if steps is None else ("≥ " if reached < runs else "") + bracketed(*steps)
         shown = shown if reached or steps is None else "never"
-        threshold = printed(float(own["threshold"].iloc[0])).replace("-", "−")
+        threshold = bracketed(float(own["threshold"].iloc[0]))
         lines.append((str(env), str(arm), bracketed(*found["mean"]), threshold, shown, f"{reached} of {runs}"))
     caption = (
         "Learning speed: means over seeds with 95% intervals, in the unit of the returns. A run that does not reach "

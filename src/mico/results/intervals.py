@@ -45,7 +45,7 @@ def printed(number: float) -> str:
     return f"{number:,.2f}" if number == 0 or abs(number) >= 0.1 else f"{number:.2g}"
 
 
-def bracketed(value: float, low: float, high: float) -> str:
+def bracketed(value: float, low: float = np.nan, high: float = np.nan) -> str:
     """A value with its interval in brackets, as "0.75 [0.50, 1.00]"; without one, where its ends are NaN."""
     whole = abs(value) >= _LARGE
     shown = [f"{number:,.0f}" if whole else printed(number) for number in (value, low, high)]

@@ -73,8 +73,8 @@ def steps_to(
 def learning_targets(rows: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     """Find the ceiling of each environment, and the return that counts as learnt.
 
-    The ceiling is the best final score, the largest mean over seeds of an arm. The floor is 0, or, where some return is
-    negative, the mean first return of all runs. The threshold lies 0.9 of the way from floor to ceiling.
+    The ceiling is the best final score of an arm, its interquartile mean over seeds. The floor is 0, or, where some
+    return is negative, the mean first return of all runs. The threshold lies 0.9 of the way from floor to ceiling.
 
     Args:
         rows: Tidy rows with `arm`, as far as scores are taken.
@@ -86,7 +86,7 @@ def learning_targets(rows: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
     returns = _finite_returns(rows)
     first = returns.groupby(CELL)["value"].first().groupby(level="env").mean()
     floor = first.where(returns.groupby("env")["value"].min() < 0, 0.0)
-    ceiling = finals.groupby(["env", "arm"])["value"].mean().groupby(level="env").max()
+    ceiling = finals.groupby(["env", "arm"])["value"].agg(_middle).groupby(level="env").max()
     targets = pd.DataFrame({"floor": floor.reindex(ceiling.index), "ceiling": ceiling})
     threshold = targets["floor"] + SHARE * (targets["ceiling"] - targets["floor"])
     return targets.assign(threshold=threshold.where(targets["ceiling"] > targets["floor"]))
@@ -146,10 +146,15 @@ def tied_at_ceiling(rows: pd.DataFrame, finals: pd.DataFrame) -> list[str]:
     tied = []
     for env, own in finals.groupby("env"):
         best, floor = own["value"].max(), floors[env]
-        middles = [iqm(scores.to_numpy(dtype=float)[:, None]) for _, scores in own.groupby("arm")["value"]]
-        if len(middles) > 1 and best > floor and min(middles) >= best - _NEAR * (best - floor):
+        middles = own.groupby("arm")["value"].agg(_middle)
+        if len(middles) > 1 and best > floor and middles.min() >= best - _NEAR * (best - floor):
             tied.append(str(env))
     return tied
+
+
+def _middle(scores: pd.Series) -> float:
+    """The interquartile mean of one environment's scores."""
+    return float(iqm(scores.to_numpy(dtype=float)[:, None]))
 
 
 def _finite_returns(rows: pd.DataFrame) -> pd.DataFrame:
@@ -171,7 +176,7 @@ def speed_estimates(speed: pd.DataFrame, *, seed: int, resamples: int = 10_000) 
         with the steps of its training is a lower bound.
     """
     rows = []
-    for (env, arm), own in speed.groupby(["env", "arm"], sort=False):
+    for (env, arm), own in speed.sort_values("env", kind="stable").groupby(["env", "arm"], sort=False):
         about = {"env": env, "arm": arm, "runs": len(own), "reached": int(own["reached"].sum())}
         for measure in MEASURES:
             if own[measure].notna().all():
@@ -197,7 +202,7 @@ def speed_differences(
         A difference of steps is left out where no run of either arm has reached the threshold.
     """
     rows = []
-    for env, own in speed.groupby("env", sort=False):
+    for env, own in speed.groupby("env"):
         arms = {str(arm): runs.set_index("seed") for arm, runs in own.groupby("arm", sort=False)}
         for arm, base in baseline_of.items():
             seeds = arms[arm].index.intersection(arms[base].index) if {arm, base} <= set(arms) else []
