@@ -9,6 +9,8 @@ from mico.results.learning_speed import (
     learning_speed,
     learning_targets,
     mean_over_steps,
+    speed_differences,
+    speed_estimates,
     steps_to,
     tied_at_ceiling,
 )
@@ -136,3 +138,47 @@ def test_arms_are_tied_where_most_runs_of_each_score_as_the_best(runs, tied):
     frame = rows(**runs)
     ends, _ = finals(frame, 1)
     assert tied_at_ceiling(frame, ends) == (["e"] if tied else [])
+
+
+def test_means_over_seeds_with_what_was_reached():
+    """Steps 30, 10 and 40, 30: the second arm's first run never gets there, so its 35 is a lower bound."""
+    frame = rows(a=[[0.0, 0.5, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]], b=[[0.0, 0.0, 0.0, 0.5], [0.0, 0.0, 1.0, 1.0]])
+    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 40})
+    found = speed_estimates(speed, seed=0, resamples=200).set_index(["arm", "measure"])
+    assert found["value"].to_dict() == {
+        ("a", "mean"): 0.8125,
+        ("a", "steps"): 20,
+        ("b", "mean"): 0.3125,
+        ("b", "steps"): 35,
+    }
+    assert found["reached"].to_dict() == {cell: 2 if cell[0] == "a" else 1 for cell in found.index}
+    assert set(found["runs"]) == {2}
+    assert found.loc[("a", "steps"), ["low", "high"]].tolist() == [10, 30]
+
+
+def test_differences_are_paired_by_seed():
+    """Seeds 0 and 1 are shared: differences of steps of 0 and 10, of means of 0.5 and 0.25."""
+    frame = rows(
+        a=[[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]],
+        b=[[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]],
+    )
+    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 40})
+    found = speed_differences(speed, {"a": "b"}, seed=0, resamples=500).set_index("measure")
+    assert found["value"].to_dict() == {"mean": 0.375, "steps": -15}
+    assert found[["low", "high"]].to_numpy().tolist() == [[0.25, 0.5], [-20, -10]]
+    assert set(found["seeds"]) == {2}
+    assert speed_differences(speed, {"b": "c"}, seed=0).empty
+
+
+def test_steps_that_no_run_has_taken_are_not_compared():
+    frame = rows(a=[[0.0, 1.0]], b=[[0.0, 1.0]], c=[[0.0, 5.0]])
+    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 20})
+    assert speed_differences(speed, {"a": "b"}, seed=0)["measure"].tolist() == ["mean"]
+    assert speed_differences(speed, {"a": "c"}, seed=0)["measure"].tolist() == ["mean", "steps"]
+
+
+def test_arms_without_a_common_seed_are_not_compared():
+    frame = rows(a=[[0.0, 1.0]], b=[[0.0, 1.0]])
+    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 20})
+    speed.loc[speed["arm"] == "b", "seed"] = 7
+    assert speed_differences(speed, {"a": "b"}, seed=0).empty

@@ -18,7 +18,8 @@ def curve_data(curves: pd.DataFrame, style_of: Mapping[str, Style] | None = None
     """What the page holds of `training_curves`: arms with their looks, and for each environment steps and numbers."""
     looks = style_of or arm_styles(curves)
     bands = mean_intervals(curves, ("env", "arm", "step"), LEVEL)
-    arms = {arm: index for index, arm in enumerate(curves["arm"].unique())}
+    drawn = set(curves["arm"])
+    arms = {arm: index for index, arm in enumerate(arm for arm in looks if arm in drawn)}
     envs = []
     for env, own in bands.groupby("env", sort=True):
         steps = np.unique(own["step"])

@@ -24,4 +24,7 @@ def csv_bytes(table: pd.DataFrame) -> bytes:
 
 
 def _harmless(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
+    if not isinstance(cell, str):
+        return cell
+    text = cell.replace("\r", " ")  # some readers end a line there
+    return f"'{text}" if cell.startswith(_FORMULA) else text
