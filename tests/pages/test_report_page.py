@@ -171,7 +171,7 @@ def test_no_label_of_an_axis_is_cut(opened, name, width):
     assert page.locator(".chart text").count() > 4
     assert page.evaluate(outside) == []
     if name == "same":
-        assert "3,000" in page.locator(".chart text").all_inner_texts()
+        assert "3,000" in page.locator(".chart text").all_text_contents()
 
 
 @needs_chromium
