@@ -263,8 +263,9 @@ def test_a_phone_scrolls_in_one_direction_only(opened, name):
 
 
 @needs_chromium
-def test_both_themes_can_be_read(opened):
-    assert_both_themes_can_be_read(opened, "runs", texts=60)
+@pytest.mark.parametrize(("name", "texts"), [("runs", 60), ("same", 40)])
+def test_both_themes_can_be_read(opened, name, texts):
+    assert_both_themes_can_be_read(opened, name, texts=texts)
 
 
 @needs_chromium
