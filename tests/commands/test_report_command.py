@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from mico import cli
-from mico.commands import report as command
+from mico.commands import report_writing as command
 from mico.pages.report_figures import Drawing, drawings
 from mico.pages.report_sources import read_sources
 from mico.pages.report_study import Choices, study
@@ -106,6 +106,8 @@ def test_figures_with_their_data_and_tables(reported, tmp_path):
         "aggregates",
         "comparisons",
         "by-environment",
+        "learning-speed",
+        "learning-speed-differences",
     }
     assert "human-normalised" in said(out)
     assert f"wrote {out / 'report.html'}" in printed
@@ -318,8 +320,10 @@ def test_how_many_rows_and_which_step(reported, fails, runs, tmp_path):
         assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx(expected)
     assert "up to step 6,000" in said(out)
     assert "last" in fails(runs, "--last", 0, "--out", tmp_path / "x")
-    assert "step is 1" in fails(runs, "--step", 1, "--out", tmp_path / "x")
-    assert "not every arm has come farther than 10000" in fails(runs, "--step", 10_001, "--out", tmp_path / "x")
+    assert "step must have a return before it, got 1" in fails(runs, "--step", 1, "--out", tmp_path / "x")
+    assert "step must be one that every arm has reached, 10000 at most" in fails(
+        runs, "--step", 10_001, "--out", tmp_path / "x"
+    )
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -650,7 +654,7 @@ def test_many_that_are_equally_far_are_told_at_once(reported, tmp_path):
             (fleet / f"run-{seed}" / file).write_text("{")
     out, printed = reported(tmp_path / "runs")
     assert printed.count("note: ") == 13
-    assert "note: 10 more such sentences are on the page" in printed
+    assert "note: 11 more notes are on the page" in printed
     assert said(out).count("for it is damaged") == 20
 
 

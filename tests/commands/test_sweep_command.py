@@ -291,10 +291,10 @@ def test_lines_where_there_is_no_terminal(tmp_path, clock):
     display.update(fleets[1], Status("failed", 40, error="why"))
     name, other = (fleet.name for fleet in fleets)
     assert file.getvalue().splitlines() == [
-        f"{name}: step 40 of 400; steps/s are not known yet; return 1.00 (none)",
-        f"{name}: step 140 of 400; 10 steps/s; return 1.00 (none)",  # 100 steps of two runs in 20 seconds
-        f"{name}: step 240 of 400; 10 steps/s; return 1.00 (none), 3.00 (mico)",
-        f"{name} is finished; return 1.00 (none), 3.00 (mico) (1 of 2 fleets done)",
+        f"{name}: step 40 of 400; steps/s are not known yet; return 1.00 (dqn)",
+        f"{name}: step 140 of 400; 10 steps/s; return 1.00 (dqn)",  # 100 steps of two runs in 20 seconds
+        f"{name}: step 240 of 400; 10 steps/s; return 1.00 (dqn), 3.00 (dqn + mico)",
+        f"{name} is finished; return 1.00 (dqn), 3.00 (dqn + mico) (1 of 2 fleets done)",
         f"{other} failed: why (1 of 2 fleets done)",
     ]
     assert display.failed == {fleets[1]: Status("failed", 40, error="why")}
@@ -311,7 +311,7 @@ def test_a_table_on_a_terminal(tmp_path, clock):
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
     assert "0 of 2 fleets done" in text
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert f"{fleets[0].name} step 240 of 400 10 steps/s return 1.00 (none), 3.00 (mico)" in lines
+    assert f"{fleets[0].name} step 240 of 400 10 steps/s return 1.00 (dqn), 3.00 (dqn + mico)" in lines
 
 
 def test_help_names_the_sweeps_and_the_fields(capsys, monkeypatch):

@@ -310,13 +310,14 @@ def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch
     progress = rf"step \d+ of 160; .*; return {number} \({number} … {number}\)"
     assert re.fullmatch(progress, between[1]), between
     assert [line.split()[1] for line in between[:3]] == ["40", "80", "120"]
-    assert between[-1].split()[:2] == ["all", "2"]
+    assert between[-1].split()[:4] == ["dqn", "+", "mico", "2"]
     assert last == f"Logs and parameters are in {tmp_path}."
     assert left(tmp_path) == left(trained)
     cli.main([*LAKE, "160", "--out", str(tmp_path), "--resume"])
     printed = capsys.readouterr().out
     assert "All 160 steps have been trained already." in printed
     assert "Compiling" not in printed
+    assert "dqn + mico  " in printed
     assert left(tmp_path) == left(trained)
     assert "\x1b" not in "".join([first, *between, last, printed])
     assert "holds runs already: --resume" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
@@ -344,8 +345,8 @@ def test_a_bar_and_returns_with_intervals_on_a_terminal(monkeypatch):
     assert "3000/10000" in text
     assert "4,500 steps/s, 0:00:09 left" in text  # 3,000 steps of six runs in four seconds, and 7,000 to go
     lines = [" ".join(line.split()) for line in text.splitlines()]
-    assert "metric.alpha=0.0 3 2.00 -0.48 … 4.48" in lines  # 2 ± 4.3027/√3
-    assert any(line.startswith("metric.alpha=0.5 1 of 3 5.00 –") for line in lines)
+    assert "dqn + mico (metric.alpha=0) 3 2.00 -0.48 … 4.48" in lines  # 2 ± 4.3027/√3
+    assert any(line.startswith("dqn + mico (metric.alpha=0.5) 1 of 3 5.00 –") for line in lines)
 
 
 def printed_lines(monkeypatch, reports, run=("--env", "mdp/two-state")):

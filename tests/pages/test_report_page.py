@@ -1,6 +1,7 @@
 """The page of `mico report` in a real browser: what it shows is what the logs hold."""
 
 import csv
+import io
 import json
 import re
 from functools import partial
@@ -9,6 +10,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from scipy import stats
 
 from browsers import assert_both_themes_can_be_read, needs_chromium, visits
@@ -17,7 +19,7 @@ from mico.pages.markup import Markup, element, table
 from mico.pages.report import Sheet, crossed
 from mico.pages.report_curves import curve_data
 from mico.results.score_plots import arm_styles
-from written_runs import write_fleet
+from written_runs import write_fleet, write_run
 
 BASE, MICO = "dqn", "dqn + mico"
 ENVS = ("minatar/asterix", "minatar/breakout")
@@ -47,6 +49,11 @@ def pages(tmp_path_factory):
             rows.writerows([agent, '"><img src=x>', seed, step, seed + step] for seed in (0, 1) for step in (1, 2, 3))
     report = ["report", str(folder / "runs"), "--normalise", "baseline", "--out", str(folder / "runs-report")]
     cli.main(report)
+    for seed, metric in product(range(2), (None, "mico")):  # to the last digit the same
+        write_run(
+            folder / "same" / f"{metric}-{seed}", [0.0, 0.5, 1.0 + seed], seed=seed, metric=metric, env="mdp/four-rooms"
+        )
+    cli.main(["report", str(folder / "same"), "--out", str(folder / "same-report")])
     cli.main(["report", str(folder / "odd.csv"), "--title", BAD, "--out", str(folder / "odd-report")])
     return folder
 
@@ -112,7 +119,7 @@ def test_hovering_shows_all_arms_at_that_step(opened, pages):
         chart = page.locator(f".curve[data-env='{env}'] .chart")
         chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
-        left, right = 52, 12  # around the curves
+        left, right = 52, 24  # around the curves
         share = 10 / ROWS
         x = box["x"] + left + share * (box["width"] - left - right) + 2
         page.mouse.move(x, box["y"] + 60)
@@ -149,6 +156,42 @@ def test_arms_and_environments_are_chosen(opened):
     assert page.locator(".curve").evaluate_all("cards => cards.map(c => c.dataset.env)") == [ENVS[1]]
     page.uncheck(f"#envs input[value='{ENVS[1]}']")
     assert page.is_visible("#nothing")
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", ["same", "runs"])
+def test_no_label_of_an_axis_is_cut(opened, name, width):
+    page = opened(name, width=width)
+    outside = """() => [...document.querySelectorAll(".chart svg")].flatMap((svg) => {
+      const frame = svg.getBoundingClientRect();
+      return [...svg.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()])
+        .filter(([, box]) => box.left < frame.left || box.right > frame.right).map(([words]) => words);
+    })"""
+    assert page.locator(".chart text").count() > 4
+    assert page.evaluate(outside) == []
+    if name == "same":
+        assert "3,000" in page.locator(".chart text").all_text_contents()
+
+
+@needs_chromium
+def test_two_equal_arms_are_both_seen(opened):
+    """The pixels of the line, and of the dot at its end, have the colours of both."""
+    page = opened("same")
+    chart = page.locator(".chart")
+    lines = chart.locator("path.mean").evaluate_all(
+        "lines => lines.map(l => [l.getAttribute('d'), l.getAttribute('stroke-dasharray')])"
+    )
+    assert lines[0][0] == lines[1][0]
+    assert [dashes for _, dashes in lines] == ["", "7 7"]
+    radii = chart.locator("circle").evaluate_all(
+        "dots => dots.map(dot => [dot.getAttribute('r'), dot.className.baseVal])"
+    )
+    assert radii == [["4", ""], ["7.5", "ring"]]
+    pixels = np.asarray(Image.open(io.BytesIO(chart.screenshot())).convert("RGB")).reshape(-1, 3).astype(int)
+    for colour in chart.locator("path.mean").evaluate_all("lines => lines.map(l => l.getAttribute('stroke'))"):
+        own = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+        assert (np.abs(pixels - own).max(axis=1) < 8).sum() > 200
 
 
 @needs_chromium
@@ -220,8 +263,9 @@ def test_a_phone_scrolls_in_one_direction_only(opened, name):
 
 
 @needs_chromium
-def test_both_themes_can_be_read(opened):
-    assert_both_themes_can_be_read(opened, "runs", texts=60)
+@pytest.mark.parametrize(("name", "texts"), [("runs", 60), ("same", 40)])
+def test_both_themes_can_be_read(opened, name, texts):
+    assert_both_themes_can_be_read(opened, name, texts=texts)
 
 
 @needs_chromium

@@ -45,8 +45,9 @@ def test_pieces_by_hand(tmp_path):
     about = ["agent", "metric", "env", "seed", "metric.alpha", "metric.beta"]
     assert found.loc[0, about].tolist() == ["dqn", "mico", "minatar/breakout", 7, 0.5, 0.2]
     assert condense(tmp_path, points=4).rows["score"].isna().tolist() == [True, False, False, False]
-    with pytest.raises(ValueError, match="points must be 1 or more, but are 0"):
-        condense(tmp_path, points=0)
+    for points in (0, 2**40):
+        with pytest.raises(ValueError, match=f"points must be from 1 to 1,000,000, got {points}"):
+            condense(tmp_path, points=points)
 
 
 @pytest.mark.filterwarnings("ignore:rows after the last whole piece")
@@ -156,6 +157,59 @@ def test_what_is_no_run_is_named(tmp_path):
     )
     with pytest.raises(ValueError, match=r"a/config.json must tell .*, but lacks settings"):
         condense(tmp_path / "runs", points=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("agent", 5, "a word as agent, but has 5"),
+        ("metric", [], "a word or null as metric"),
+        ("seed", "0", "a whole number as seed"),
+        ("steps", None, "a whole number as steps"),
+        ("starts", {}, "a list as starts"),
+        ("settings", [], "an object as settings"),
+        ("settings", {"agent": None, "env": {"name": "e"}, "metric": None}, "settings with the name of agent"),
+        ("settings", {"agent": {"name": "a"}, "env": {"name": "e"}, "metric": {}}, "settings with the name of metric"),
+    ],
+)
+def test_configurations_of_the_wrong_kind_are_named(tmp_path, name, value, message):
+    run = write_run(tmp_path / "runs" / "a", [1.0, 2.0])
+    config = json.loads((run / "config.json").read_text())
+    (run / "config.json").write_text(json.dumps(config | {name: value}))
+    with pytest.raises(ValueError, match=rf"a/config\.json must have {message}"):
+        condense(tmp_path / "runs", points=2)
+
+
+def test_nested_too_deeply(tmp_path):
+    run = write_run(tmp_path / "runs" / "a", [1.0, 2.0])
+    (run / "log.jsonl").write_text('{"step": 1, "x": ' + "[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        condense(tmp_path / "runs", points=2)
+
+
+@pytest.mark.parametrize("agent", ["../settings", "/tmp/settings", "..", "a/b", "a\\b", "a\x1b]0;PWNED"])
+def test_an_agent_that_is_no_file_name_is_refused_wherever_it_is_read(tmp_path, agent):
+    """A run, a table, a record and a value in memory of somebody else: nothing is written outside, or at all."""
+    run = write_run(tmp_path / "runs" / "fleet" / "run", [1.0, 2.0])
+    small = tmp_path / "small"
+    (table,) = write(condense(tmp_path / "runs", points=2), small)
+    mine = read(small)
+    with pytest.raises(ValueError, match="plain name"):
+        write(Condensed(mine.rows.assign(agent=agent), mine.records), tmp_path / "out" / "deep")
+    config = json.loads((run / "config.json").read_text())
+    for change in ({"agent": agent}, {"settings": config["settings"] | {"agent": {"name": agent}}}):
+        (run / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(ValueError, match=r"the agent in .*config\.json must be a plain name"):
+            condense(tmp_path / "runs", points=2)
+    listed = json.loads(table.with_suffix(".json").read_text())
+    listed["fleets"][0]["agent"] = agent
+    table.with_suffix(".json").write_text(json.dumps(listed))
+    with pytest.raises(ValueError, match="the agent of a fleet must be a plain name"):
+        read(small)
+    mine.rows.assign(agent=agent).to_csv(table, index=False)
+    with pytest.raises(ValueError, match=r"the agent in .*dqn\.csv must be a plain name"):
+        read(small)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["runs", "small"]
 
 
 def test_nothing_is_in_a_folder_that_is_not_there(tmp_path):

@@ -90,21 +90,33 @@ def test_save_writes_png_and_pdf_and_always_the_same_bytes(tmp_path):
 
 
 def test_curves_show_means_and_intervals_over_runs(ax):
-    values = {"a": [[1.0, 3.0], [2.0, 2.0]], "b": [[0.0, 0.0], [5.0, 9.0]]}  # two steps of two runs
+    values = {"a": [[1.0, 3.0], [2.0, 2.0]], "b": [[0.0, 0.0], [5.0, 9.0]], "c": [[-20.0, 40.0]]}  # two runs each
     rows = [
         (arm, 10 * step, value) for arm, steps in values.items() for step, runs in enumerate(steps) for value in runs
     ]
     frame = pd.DataFrame(rows, columns=["arm", "step", "value"])
     assert plots.curves(frame, ax, by="arm") is ax
-    a, b = ax.lines
-    assert (a.get_label(), b.get_label()) == ("a", "b")
+    a, b, c = ax.lines
+    assert (a.get_label(), b.get_label(), c.get_label()) == ("a", "b", "c")
     assert (a.get_xdata().tolist(), a.get_ydata().tolist()) == ([0, 10], [2, 2])
     assert b.get_ydata().tolist() == [0, 7]
     t = 12.706  # Student's, for one degree of freedom: the standard error of 1, 3 is 1, that of 5, 9 is 2
     bands = [band.get_paths()[0].get_extents() for band in ax.collections]
     assert (bands[0].y0, bands[0].y1) == pytest.approx((2 - t, 2 + t), rel=1e-3)
     assert (bands[1].y0, bands[1].y1) == pytest.approx((7 - 2 * t, 7 + 2 * t), rel=1e-3)
+    assert (bands[2].y0, bands[2].y1) == (-20, 40)  # not 10 ± 30 t: no return was so low or so high
     assert a.get_color() != b.get_color()
+
+
+def test_curves_say_what_they_show(ax):
+    rows = {"metric.alpha": [np.nan, 0.0, 0.1], "step": 0, "name": "return", "value": 1.0}
+    plots.curves(pd.DataFrame(rows), ax, by="metric.alpha")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("steps", "return")
+    assert ax.get_legend().get_title().get_text() == "metric.alpha"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["none", "0", "0.1"]
+    ax.clear()
+    plots.curves(pd.DataFrame(rows).drop(columns="name"), ax, by="metric.alpha")
+    assert ax.get_ylabel() == "value"
 
 
 def test_curves_take_colours(ax):

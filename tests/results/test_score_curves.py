@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mico.results.score_curves import aggregate_curves, training_curves
+from mico.results.score_curves import aggregate_curves, coinciding, training_curves
 from mico.results.scores import read_scores, tabulate
 from mico.results.statistics import estimate
 
@@ -37,6 +37,37 @@ def test_gaps_are_filled_with_the_last_value_and_runs_end_where_they_do():
     found = training_curves(both)
     second = found[found["seed"] == 1].set_index("step")["value"].to_dict()
     assert second == {20: 5, 30: 5}
+
+
+def test_runs_that_end_before_the_first_step_have_a_point_where_they_end():
+    """Single scores at other steps: a run that goes on has no return yet where the first one ends."""
+    short = runs({("gym/a", 0): [3.0], ("gym/a", 1): [5.0]}, steps=(10,), agent="ppo")
+    long = runs({("gym/a", 0): [7.0]}, steps=(20,))
+    found = training_curves(pd.concat([short, long], ignore_index=True))
+    assert found[["arm", "seed", "step", "value"]].sort_values(["step", "seed"]).to_numpy().tolist() == [
+        ["ppo", 0, 10, 3.0],
+        ["ppo", 1, 10, 5.0],
+        ["dqn", 0, 20, 7.0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arms", "groups"),
+    [
+        ({"a": [0, 1, 2], "b": [0, 1, 2]}, [["a", "b"]]),
+        ({"a": [0, 1, 2], "b": [2, 1.5, 0], "c": [0, 1, 2], "d": [2, 1.5, 0]}, [["a", "c"], ["b", "d"]]),
+        ({"a": [0, 10, 10, 10, 10], "b": [5, 10.05, 5, 5, 5]}, [["a", "b"]]),  # a fifth of the steps
+        ({"a": [0, 10, 10, 10, 10, 10], "b": [5, 10, 5, 5, 5, 5]}, []),  # a sixth
+        ({"a": [0, 10], "b": [0.2, 9.8]}, []),  # farther apart than a hundredth of 10
+        ({"a": [1], "b": [1]}, [["a", "b"]]),
+        ({"a": [np.nan, 1], "b": [0, np.nan]}, []),  # no step in common
+        ({"a": [0, 1]}, []),
+        ({}, []),
+    ],
+)
+def test_which_lines_lie_on_one_another(arms, groups):
+    rows = [(arm, step, float(value)) for arm, values in arms.items() for step, value in enumerate(values)]
+    assert coinciding(pd.DataFrame(rows, columns=["arm", "step", "value"])) == groups
 
 
 @pytest.mark.parametrize("wrong", [np.inf, -np.inf])

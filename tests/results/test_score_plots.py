@@ -110,6 +110,52 @@ def test_aggregate_lines_show_values_and_bands(ax):
     assert ax.lines[0].get_color() != ax.lines[1].get_color()
 
 
+def lines_of(**arms):
+    rows = [(arm, step, value) for arm, values in arms.items() for step, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["arm", "step", "value"]).assign(low=0.0, high=1.0)
+
+
+def test_lines_on_one_another_are_all_seen(ax):
+    """Each of three has a dash of its own in every period, and the first is whole beneath them."""
+    score_plots.aggregate_lines(lines_of(a=[0, 1, 1], b=[0, 1, 1], c=[1, 0, 0], d=[0, 1, 1]), ax, label="")
+    a, b, c, d = ax.lines
+    assert (a.get_linestyle(), c.get_linestyle()) == ("-", "-")
+    places = [_painted(line, period=12) for line in (b, d)]
+    assert [len(place) for place in places] == [4, 4]
+    assert not places[0] & places[1]
+
+
+def _painted(line, period):
+    """The units of a period on which a dashed line is drawn."""
+    offset, dashes = line._unscaled_dash_pattern
+    assert sum(dashes) == period
+    return {unit for unit in range(period) if (unit + offset) % period < dashes[0]}
+
+
+def test_points_on_one_another_are_a_dot_and_rings(ax):
+    score_plots.aggregate_lines(lines_of(a=[1], b=[1], c=[1]), ax, label="")
+    sizes = [line.get_markersize() for line in ax.lines]
+    assert sizes == sorted(set(sizes))
+    assert [line.get_fillstyle() for line in ax.lines] == ["full", "none", "none"]
+
+
+def test_lines_with_dashes_of_their_own_stay_as_they_are(ax):
+    look = {"a": {"color": "r", "linestyle": "-"}, "b": {"color": "g", "linestyle": ":"}}
+    score_plots.aggregate_lines(lines_of(a=[0, 1], b=[0, 1]), ax, label="", style_of=look)
+    assert [line.get_linestyle() for line in ax.lines] == ["-", ":"]
+
+
+def test_legends_have_the_line_that_lies_on_no_other():
+    figure = Figure()
+    left, right = figure.subplots(1, 2)
+    score_plots.aggregate_lines(lines_of(a=[0, 1], b=[0, 1]), left, label="")
+    score_plots.aggregate_lines(lines_of(a=[0, 1], b=[1, 0]), right, label="")
+    found = score_plots.legend_lines([left, right])
+    assert list(found) == ["a", "b"]
+    assert found["b"] is right.lines[1]
+    assert score_plots.legend_lines([left])["b"] is left.lines[1]
+
+
 def test_a_single_point_is_seen(ax):
     lines = pd.DataFrame({"arm": "a", "step": [100], "value": [1.0], "low": [0.5], "high": [1.5]})
     score_plots.aggregate_lines(lines, ax, label="IQM")

@@ -227,8 +227,9 @@ def test_whole_numbers_and_labelled_tables_are_scores_too():
 def test_options_that_are_none_are_refused():
     with pytest.raises(ValueError, match="aggregate must be one of iqm, mean, median, optimality-gap, but is 'IQM'"):
         estimate(SCORES, "IQM", seed=0)
-    with pytest.raises(ValueError, match="resamples must be 1 or more, but are 0"):
-        estimate(SCORES, "iqm", seed=0, resamples=0)
+    for resamples in (0, 1_000_001, 2**63):
+        with pytest.raises(ValueError, match=f"resamples must be from 1 to 1,000,000, got {resamples}"):
+            estimate(SCORES, "iqm", seed=0, resamples=resamples)
     for level in (0.0, 1.0, 95.0):
         with pytest.raises(ValueError, match=f"level must lie between 0 and 1, but is {level}"):
             profile(SCORES, np.array([0.0]), seed=0, level=level)

@@ -1,4 +1,4 @@
-"""`mico collect SOURCE ...`: many runs as small files, added to those that a folder has."""
+"""`mico collect SOURCE ...`: store many runs as small files, added to those that a folder has."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from mico.commands.counts import Count
 from mico.commands.text import in_bytes
 from mico.results import condensed
 from mico.results.condensed import Condensed
@@ -16,23 +17,30 @@ from mico.results.lock import exclusive
 
 @dataclass(frozen=True)
 class Options:
-    """Thinned curves of runs, finished or not, as AGENT.csv, with AGENT.json that says where they are from."""
+    """Store many runs as small files: AGENT.csv with curves of few points, AGENT.json with settings and versions."""
 
     sources: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="SOURCE", help="folders of runs, or of files that this command wrote"),
+        tyro.conf.arg(
+            metavar="SOURCE",
+            help="folders of runs, finished or not, or of files that this command wrote",
+            help_behavior_hint="(one or more)",
+        ),
     ]
     out: Annotated[
-        Path, tyro.conf.arg(help="folder for the files; of a run that it has, the one that went farther stays")
+        Path,
+        tyro.conf.arg(
+            help="folder for the files; runs are added to it, and of two copies of a run the longer one is kept"
+        ),
     ]
-    points: Annotated[int, tyro.conf.arg(help="of a curve")] = 50
+    points: Annotated[Count, tyro.conf.arg(help="points of a curve, at most a million")] = 50
 
 
 def main(argv: list[str]) -> None:
     options = tyro.cli(Options, prog="mico collect", args=argv)
     if not options.sources:
-        raise ValueError("SOURCE is missing: a folder of runs, or of files that this command wrote")
+        raise ValueError("SOURCE is missing: name a folder of runs, or of files that this command wrote")
     console = Console(highlight=False, markup=False, soft_wrap=True)
     found = [_read(source, options.points) for source in options.sources]
     with exclusive(writable(options.out)):
@@ -41,12 +49,13 @@ def main(argv: list[str]) -> None:
             every = condensed.merged(every, one)
         for file in condensed.write(every, options.out):
             runs = every.rows[every.rows["agent"] == file.stem].drop_duplicates(condensed.KEY)
-            console.print(f"{file}: {len(runs)} runs, {in_bytes(file.stat().st_size)}")
+            count = f"{len(runs)} run{'s' * (len(runs) != 1)}"
+            console.print(f"{file}: {count}, {in_bytes(file.stat().st_size)}")
 
 
 def _read(source: Path, points: int) -> Condensed:
-    """A folder has either files of ours, or runs in it."""
+    """Read a folder of runs, or of files that this command wrote."""
     if not source.is_dir():
-        raise ValueError(f"{source} is no folder")
+        raise ValueError(f"SOURCE must be a folder, got {source}")
     ours = any(file.with_suffix(".json").exists() for file in source.glob("*.csv"))
     return condensed.read(source) if ours else condensed.condense(source, points=points)

@@ -43,7 +43,7 @@ def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
     try:
         found = json.loads((fleet / "fleet.json").read_bytes())["settings"]
         return [{"settings": one if are_settings(one) else None} for one in found]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return [run.config for run in runs]
 
 

@@ -1,8 +1,10 @@
 """OUT of a report: the files that it made are listed in report.json, and nothing else is touched."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from mico.results.folders import writable, write_json
 
@@ -11,15 +13,19 @@ _OURS = ("lock", _LIST)
 
 
 class ReportFolder:
-    """A new or empty folder, or that of an earlier report, whose files go once all of this one's are there."""
+    """A new or empty folder, or that of an earlier report, whose files go once all of this one's are there.
 
-    def __init__(self, out: Path) -> None:
+    report.json lists the files, and beside them what the report was asked for (`options`).
+    """
+
+    def __init__(self, out: Path, options: Mapping[str, Any]) -> None:
         self.out = out
+        self._options = dict(options)
         self._made: list[str] = []
         self._before = _listed(out)
         writable(out)
         if not (out / _LIST).exists():
-            write_json(out / _LIST, {"files": []})
+            self._list([])
 
     def path(self, name: str) -> Path:
         """Where a file of the report goes, its folder made; one that is another's is refused."""
@@ -28,8 +34,11 @@ class ReportFolder:
             raise ValueError(f"{path} is there already, and no earlier report has made it")
         writable(path.parent)
         self._made.append(name)
-        write_json(self.out / _LIST, {"files": [*dict.fromkeys([*self._before, *self._made])]})
+        self._list([*dict.fromkeys([*self._before, *self._made])])
         return path
+
+    def _list(self, files: list[str]) -> None:
+        write_json(self.out / _LIST, {"files": files, "options": self._options})
 
     def __enter__(self) -> "ReportFolder":
         return self
@@ -42,7 +51,7 @@ class ReportFolder:
         for name in self._before:
             if name not in self._made:
                 (self.out / name).unlink(missing_ok=True)
-        write_json(self.out / _LIST, {"files": self._made})
+        self._list(self._made)
 
 
 def _listed(out: Path) -> list[str]:
@@ -56,7 +65,7 @@ def _listed(out: Path) -> list[str]:
         return []
     try:
         names = json.loads((out / _LIST).read_bytes())["files"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{out / _LIST} does not list a report's files: {error!r}") from error
     inside = out.resolve()
     for name in names:

@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 
 from mico.commands.text import moves
+from mico.results.arms import arm_names
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import Status
 
@@ -31,6 +32,7 @@ class Display:
     def __init__(self, fleets: Sequence[Fleet], todo: Sequence[Fleet], console: Console):
         self._total, self._done, self._console = len(fleets), len(fleets) - len(todo), console
         self._seen: dict[Fleet, Seen] = {}
+        self._arms = _arms_of(fleets)
         self.failed: dict[Fleet, Status] = {}
         live = Live(console=console, get_renderable=self._painted, transient=True)
         self.shown: AbstractContextManager = live if moves(console) else nullcontext()
@@ -49,16 +51,24 @@ class Display:
                 before = Seen(status, now, status.step, now if before is None else before.said)
             quiet = moves(self._console) or now - before.said < _SILENCE or status.step == 0
             if not quiet:
-                self._console.print(
-                    f"{fleet.name}: {_steps(fleet, status)}; {_pace(fleet, before, status)}; {_mean(fleet, status)}"
-                )
+                words = _steps(fleet, status), _pace(fleet, before, status), self._returns(fleet, status)
+                self._console.print(f"{fleet.name}: {'; '.join(words)}")
             self._seen[fleet] = before._replace(status=status, said=before.said if quiet else now)
 
     def _end(self, fleet: Fleet, status: Status) -> str:
         count = f"{self._done} of {self._total} fleets done"
         if status.state == "failed":
             return f"{fleet.name} failed: {status.error} ({count})"
-        return f"{fleet.name} is {status.state}; {_mean(fleet, status)} ({count})"
+        return f"{fleet.name} is {status.state}; {self._returns(fleet, status)} ({count})"
+
+    def _returns(self, fleet: Fleet, status: Status) -> str:
+        """The mean of the newest returns of each arm."""
+        found: dict[str, list[float]] = {}
+        for arm, value in zip(self._arms[fleet.name], status.returns):
+            if value is not None:
+                found.setdefault(arm, []).append(value)
+        words = [f"{sum(values) / len(values):.2f} ({arm})" for arm, values in found.items()]
+        return "return " + ", ".join(words) if words else "no return yet"
 
     def _painted(self) -> Group:
         table = Table(box=None)
@@ -66,7 +76,7 @@ class Display:
             table.add_column(name, overflow="fold")
         for fleet, seen in self._seen.items():
             pace = _pace(fleet, seen, seen.status)
-            table.add_row(fleet.name, _steps(fleet, seen.status), pace, _mean(fleet, seen.status))
+            table.add_row(fleet.name, _steps(fleet, seen.status), pace, self._returns(fleet, seen.status))
         failed = f", {len(self.failed)} failed" if self.failed else ""
         return Group(f"{self._done} of {self._total} fleets done{failed}", table)
 
@@ -83,11 +93,12 @@ def _pace(fleet: Fleet, seen: Seen, status: Status) -> str:
     return f"{len(fleet.members) * steps / elapsed:,.0f} steps/s"
 
 
-def _mean(fleet: Fleet, status: Status) -> str:
-    """The mean of the newest returns, for each metric loss."""
-    found: dict[str, list[float]] = {}
-    for member, value in zip(fleet.members, status.returns):
-        if value is not None:
-            found.setdefault(member.cell.metric, []).append(value)
-    words = [f"{sum(values) / len(values):.2f} ({metric})" for metric, values in found.items()]
-    return "return " + ", ".join(words) if words else "no return yet"
+def _arms_of(fleets: Sequence[Fleet]) -> dict[str, list[str]]:
+    """The arm of each run of each fleet, by the fleet's name; over all fleets, as they are named in a report."""
+    runs = [
+        {"agent": member.cell.agent, "metric": member.cell.metric, "env": member.cell.env, **dict(member.varied)}
+        for fleet in fleets
+        for member in fleet.members
+    ]
+    names = iter(arm_names(runs))
+    return {fleet.name: [next(names) for _ in fleet.members] for fleet in fleets}

@@ -19,6 +19,11 @@ def summary(documented: Callable[..., Any]) -> str:
     return text
 
 
+def printable(text: str) -> str:
+    """Replace control characters, which names from files may hold, so that none reaches the terminal."""
+    return "".join(" " if letter.isspace() else letter if letter.isprintable() else "�" for letter in text)
+
+
 def moves(console: Console) -> bool:
     """Whether lines can be painted over."""
     return console.is_terminal and not console.is_dumb_terminal

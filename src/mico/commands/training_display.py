@@ -19,8 +19,10 @@ from rich.table import Table
 
 from mico.commands.pace import Pace
 from mico.commands.text import in_bytes, moves
-from mico.deep.settings import Run, varied
+from mico.deep.fields import flat
+from mico.deep.settings import Run, describe
 from mico.deep.train import Progress
+from mico.results.arms import arm_names
 from mico.results.intervals import described
 
 _LARGE = 10_000  # numbers in an observation
@@ -46,7 +48,7 @@ class Display:
     def __init__(self, runs: Sequence[Run], console: Console | None = None):
         self.console = new_console(stderr=True) if console is None else console
         self._runs = runs
-        self._arms = [", ".join(f"{name}={value}" for name, value in own.items()) or "all" for own in varied(runs)]
+        self._arms = arm_names([_described(run) for run in runs])
         self._progress: Progress | None = None
         self._pace = Pace()
         self._began = self._printed = time.monotonic()
@@ -103,7 +105,7 @@ class Display:
         words = []
         for arm, returns in self._by_arm():
             mean, interval = described(returns)
-            words.append(f"{mean} ({interval})" if arm == "all" else f"{mean} ({interval}) for {arm}")
+            words.append(f"{mean} ({interval}) for {arm}" if len(set(self._arms)) > 1 else f"{mean} ({interval})")
         return f"step {progress.step:,} of {progress.steps:,}; {self._speed(progress)}; return {', '.join(words)}"
 
     def _speed(self, progress: Progress) -> str:
@@ -143,6 +145,12 @@ class Display:
 def new_console(*, stderr: bool = False) -> Console:
     """Make a console that prints text as it is, without colours for numbers or markup in brackets."""
     return Console(file=sys.stderr if stderr else None, highlight=False, markup=False, soft_wrap=True)
+
+
+def _described(run: Run) -> dict[str, Any]:
+    """The settings of a run, as names of arms take them."""
+    settings = describe(run)
+    return flat(settings) | {part: (settings[part] or {}).get("name") for part in ("agent", "metric", "env")}
 
 
 def _repaints(console: Console) -> bool:

@@ -63,10 +63,14 @@ class Again:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the page shows; sentences say what is missing, left out or not worth a figure, and why."""
+    """All that the page shows; sentences say what to know first, what is missing and why, and what has no figure.
+
+    Scores come first if they are to lead. `command` makes the report again; there is none for tables in memory.
+    """
 
     title: str
     about: str
+    first: tuple[str, ...]
     missing: tuple[str, ...]
     ran: tuple[Sheet, ...]
     scores: tuple[Sheet, ...]
@@ -74,16 +78,20 @@ class Report:
     curves: dict[str, Any]
     pictures: tuple[Picture, ...]
     undrawn: tuple[str, ...]
+    scores_lead: bool
     again: tuple[Again, ...]
+    command: str | None
     method: str
 
 
 def report_page(report: Report) -> str:
     """The page, with all that it shows inside."""
+    scores = {"scores": ("Scores", joined((*map(_table, report.scores), listed(report.unscored))))}
     sections = {
+        **(scores if report.scores_lead else {}),
         "ran": ("What was run", _ran(report)),
         "curves": ("Curves", Markup(stored("report_curves.html"))),
-        "scores": ("Scores", joined((*map(_table, report.scores), listed(report.unscored)))),
+        **scores,
         "figures": ("Figures", _figures(report)),
         "again": ("How to run it again", _again(report)),
     }
@@ -98,8 +106,15 @@ def report_page(report: Report) -> str:
         sections=joined(
             element("section", element("h2", name), inside, id=key) for key, (name, inside) in sections.items()
         ),
+        first=_first(report),
         method=element("span", report.method),
     )
+
+
+def _first(report: Report) -> Markup:
+    if not report.first:
+        return Markup()
+    return element("aside", *(element("p", note) for note in report.first), class_="card first", id="first")
 
 
 def _ran(report: Report) -> Markup:
@@ -129,8 +144,13 @@ def _figure(picture: Picture) -> Markup:
 
 
 def _again(report: Report) -> Markup:
+    made = [] if report.command is None else [element("h3", "This report"), element("pre", report.command)]
+    return joined((*made, *_trained(report)))
+
+
+def _trained(report: Report) -> tuple[Markup, ...]:
     if not report.again:
-        return element("p", "These results come from tables: how they were made is not known here.")
+        return (element("p", "These results come from tables: how they were made is not known here."),)
     note = (
         "Every field is written out, so that no preset matters. Runs of a fleet may be one program, whose rounding is "
         "not that of single runs: the same numbers need the same fleet, versions and kind of device."
@@ -138,7 +158,7 @@ def _again(report: Report) -> Markup:
     fleets = element(
         "div", *map(_fleet, report.again), class_="fleets", tabindex="0", role="region", aria_label="Fleets"
     )
-    return joined((element("p", note), fleets))
+    return element("p", note), fleets
 
 
 def _fleet(again: Again) -> Markup:

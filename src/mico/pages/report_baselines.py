@@ -1,12 +1,13 @@
 """What arms are measured against: another arm, and a scale for each environment."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from mico.results.cells import NORMALISATIONS, Scale, finals
+from mico.results.columns import SCALE, check_has, rename_columns
 from mico.results.intervals import mean_interval
 from mico.results.log import COLUMNS
 from mico.results.scores import numbers, read_csv
@@ -40,8 +41,13 @@ def baselines(frame: pd.DataFrame, named: str | None) -> dict[str, str]:
     return found
 
 
-def scale_of(name: str, frame: pd.DataFrame, *, baseline: str | None, last: int) -> tuple[ScaleOf, str]:
-    """A scale for each environment, and what it is in words: by name, of a baseline arm, or of a table in a file."""
+def scale_of(
+    name: str, frame: pd.DataFrame, *, baseline: str | None, last: int, columns: Mapping[str, str] | None = None
+) -> tuple[ScaleOf, str]:
+    """A scale for each environment, and what it is in words: by name, of a baseline arm, or of a table in a file.
+
+    `columns` maps the names of a table's columns, theirs to ours.
+    """
     if name == "baseline":
         return _of_baseline(frame, baseline, last)
     if name in set(frame["arm"]):
@@ -51,7 +57,7 @@ def scale_of(name: str, frame: pd.DataFrame, *, baseline: str | None, last: int)
     if not Path(name).is_file():
         known = ", ".join([*NORMALISATIONS, "baseline"])
         raise ValueError(f"normalise must be one of {known}, the name of an arm, or a CSV file, but is {name!r}")
-    return _of_table(Path(name))
+    return _of_table(Path(name), columns or {})
 
 
 _WORDS = {
@@ -86,11 +92,9 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
     return scales.get, words
 
 
-def _of_table(path: Path) -> tuple[ScaleOf, str]:
-    table = read_csv(path)
-    lacking = [name for name in ("env", "low", "high") if name not in table.columns]
-    if lacking:
-        raise ValueError(f"{path} must have the columns env, low and high, but lacks {', '.join(lacking)}")
+def _of_table(path: Path, columns: Mapping[str, str]) -> tuple[ScaleOf, str]:
+    table = rename_columns(read_csv(path), columns)
+    check_has(table, SCALE, str(path))
     twice = table.loc[table["env"].duplicated(), "env"]
     if len(twice):
         raise ValueError(f"{path} must have one line for each env, but has several for {twice.iloc[0]}")

@@ -1,6 +1,8 @@
 // One chart: the mean of every chosen arm in one environment, with its interval, and the values at one step.
 
-const PAD = { left: 52, right: 12, top: 10, bottom: 30 }; // pixels around the curves
+const PAD = { left: 52, right: 24, top: 10, bottom: 30 }; // pixels around the curves
+const NEAR = 3; // pixels between dots: nearer ones become rings around the first
+const DASH = 7; // pixels of a dash of a line that lies on others
 const whole = (number) => Math.round(number).toLocaleString("en");
 
 // Round numbers, some `count` of them, from low to high.
@@ -93,9 +95,7 @@ class Chart {
       ...ticksOf(bottom - room, top + room, 4).flatMap((tick, _, ticks) => this.rule(tick, width, largest(ticks))),
       ...ticksOf(0, this.last, Math.max(2, Math.floor(width / 110))).map((tick) => this.foot(tick, height)),
       ...arms.map((arm) => drawn("path", { d: this.band(arm), fill: arm.colour, "fill-opacity": 0.18 })),
-      ...arms.map((arm) =>
-        drawn("path", { d: this.line(arm.mean), stroke: arm.colour, "stroke-dasharray": arm.dash, class: "mean" }),
-      ),
+      ...arms.map((arm) => drawn("path", { d: this.line(arm.mean), stroke: arm.colour, class: "mean", ...dashes(arm) })),
       this.marks,
     );
     this.mark();
@@ -147,10 +147,15 @@ class Chart {
     if (!this.marks) return;
     const x = this.x(this.env.steps[this.at]);
     const bottom = this.frame.clientHeight - PAD.bottom;
-    const dots = this.arms().filter(({ mean }) => Number.isFinite(mean[this.at]));
+    const known = this.arms().filter(({ mean }) => Number.isFinite(mean[this.at]));
+    const heights = known.map(({ mean }) => this.y(mean[this.at]));
     this.marks.replaceChildren(
       drawn("line", { x1: x, x2: x, y1: PAD.top, y2: bottom, class: "now" }),
-      ...dots.map(({ mean, colour }) => drawn("circle", { cx: x, cy: this.y(mean[this.at]), r: 4, fill: colour })),
+      ...known.map(({ colour }, i) => {
+        const beneath = heights.slice(0, i).filter((y) => Math.abs(y - heights[i]) < NEAR).length;
+        const look = beneath ? { color: colour, class: "ring" } : { fill: colour };
+        return drawn("circle", { cx: x, cy: heights[i], r: 4 + 3.5 * beneath, ...look });
+      }),
     );
   }
 
@@ -171,6 +176,13 @@ class Chart {
     row.dataset.arm = name;
     return row;
   }
+}
+
+// Of lines that lie on one another each has dashes at its own place, and the first is seen between them.
+function dashes({ dash, overlay }) {
+  if (!overlay) return { "stroke-dasharray": dash };
+  const [place, count] = overlay;
+  return { "stroke-dasharray": `${DASH} ${DASH * (count - 1)}`, "stroke-dashoffset": DASH * (count - place) };
 }
 
 const written = (number) => (Number.isFinite(number) ? digits(number) : "–");

@@ -1,5 +1,6 @@
 """Curves for a page to draw: the mean of each arm in each environment at common steps, with an interval."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -7,22 +8,27 @@ import pandas as pd
 
 from mico.pages.assembly import packed
 from mico.results.intervals import mean_intervals
-from mico.results.score_plots import DASHES, arm_styles
+from mico.results.score_plots import DASHES, Style, arm_styles, overlays
 
 LEVEL = 0.75
 _DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "16 7"), strict=True))
 
 
-def curve_data(curves: pd.DataFrame) -> dict[str, Any]:
+def curve_data(curves: pd.DataFrame, style_of: Mapping[str, Style] | None = None) -> dict[str, Any]:
     """What the page holds of `training_curves`: arms with their looks, and for each environment steps and numbers."""
+    looks = style_of or arm_styles(curves)
     bands = mean_intervals(curves, ("env", "arm", "step"), LEVEL)
-    arms = {arm: index for index, arm in enumerate(curves["arm"].unique())}
+    drawn = set(curves["arm"])
+    arms = {arm: index for index, arm in enumerate(arm for arm in looks if arm in drawn)}
     envs = []
     for env, own in bands.groupby("env", sort=True):
         steps = np.unique(own["step"])
-        found = {arms[arm]: _packed(part.set_index("step").reindex(steps)) for arm, part in own.groupby("arm")}
+        found: dict[int, dict[str, Any]] = {
+            arms[arm]: _packed(part.set_index("step").reindex(steps)) for arm, part in own.groupby("arm")
+        }
+        for arm, overlay in overlays(own.sort_values("step", kind="stable"), looks).items():
+            found[arms[arm]]["overlay"] = overlay
         envs.append({"name": str(env), "steps": packed(steps.astype(float), "<f8"), "curves": found})
-    looks = arm_styles(curves)
     return {
         "arms": [
             {"name": str(arm), "colour": looks[arm]["color"], "dash": _DASHES[looks[arm]["linestyle"]]} for arm in arms
@@ -32,7 +38,7 @@ def curve_data(curves: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _packed(band: pd.DataFrame) -> dict[str, str]:
+def _packed(band: pd.DataFrame) -> dict[str, Any]:
     columns = {"mean": "value", "low": "low", "high": "high", "seeds": "count"}
     band = band.fillna({"count": 0})
     return {name: packed(band[column].to_numpy(dtype=float)) for name, column in columns.items()}

@@ -7,21 +7,27 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 
 from mico.pages.report_baselines import first_returns
 from mico.pages.report_captions import measured_games, not_aggregated, over_envs, scope, too_few_seeds
 from mico.pages.report_curves import LEVEL
 from mico.pages.report_scores import LABELS, aggregates, no_baseline, pairs
+from mico.pages.report_speed import LABELS as SPEED_LABELS
 from mico.pages.report_study import Study
 from mico.results import score_plots
 from mico.results.atari_scores import random_scores
+from mico.results.file_names import file_name
 from mico.results.improvement import improvements
 from mico.results.intervals import mean_intervals
+from mico.results.learning_speed import MEASURES, speed_estimates
 from mico.results.score_curves import aggregate_curves
 from mico.results.statistics import Estimate, profile
 
 _POINTS = 30  # of aggregates against steps, each of which has a bootstrap
 _THRESHOLDS = 81
+_TOO_WIDE = 0.5  # mean width of a profile's intervals, where 1 is the height of the figure
+_MOST_SPEEDS = 6  # environments in a figure of learning speed
 _LETTER = 0.085  # inches of a name, about
 _LINE = 0.22  # inches of each line of a legend after the first, which figures have room for
 
@@ -43,21 +49,55 @@ class Undrawn(NamedTuple):
 
 def drawings(study: Study) -> Iterator[Drawing | Undrawn]:
     """Every figure in turn, or why not."""
+    yield from _speed(study)
     for draw in _FIGURES:
+        if study.leads_with_speed and draw in _OF_FINAL_SCORES:
+            continue
         yield from draw(study)
+    if study.leads_with_speed:
+        yield Undrawn("No figures of final scores: most runs of every arm end at the best score.")
+
+
+def _speed(study: Study) -> Iterator[Drawing | Undrawn]:
+    """The measures of learning speed, a row for each environment in which final scores say nothing."""
+    envs = study.tied[:_MOST_SPEEDS]
+    if not envs or study.rows_of_runs.max() < 2:
+        return
+    numbers = speed_estimates(study.speed, **study.bootstrap)
+    arms = numbers["arm"].nunique()
+    figure = Figure(figsize=(9, 0.5 + (0.75 + 0.4 * arms) * len(envs)), layout="constrained")
+    for row, env in zip(figure.subplots(len(envs), len(MEASURES), squeeze=False), envs):
+        for ax, measure in zip(row, MEASURES):
+            own = numbers[(numbers["env"] == env) & (numbers["measure"] == measure)]
+            found = {line["arm"]: Estimate(line["value"], line["low"], line["high"]) for line in own.to_dict("records")}
+            score_plots.interval_bars(found, ax, label=SPEED_LABELS[measure], style_of=study.styles)
+        row[0].set_title(env, fontsize="medium", loc="left", parse_math=False)
+        row[-1].set_yticklabels([])
+        row[-1].xaxis.set_major_formatter(EngFormatter(sep=""))
+    drawn = numbers[numbers["env"].isin(envs)]
+    late = drawn.loc[drawn["reached"] < drawn["runs"], "arm"].unique()
+    more = f" Runs of {', '.join(late)} that never get there count with all their steps." if len(late) else ""
+    caption = f"How fast arms learn: means over seeds with 95% intervals.{more}"
+    yield Drawing("learning-speed", caption, figure, numbers)
 
 
 def _training(study: Study) -> Iterator[Drawing | Undrawn]:
+    if study.rows_of_runs.max() < 2:
+        yield Undrawn("No curves: every run has a single return.")
+        return
     envs = study.curves["env"].nunique()
     figure, axes = _grid(envs, columns=min(envs, 5))
-    score_plots.training_grid(study.curves, axes, level=LEVEL, frame_skip=study.frame_skip, style_of=_styles(study))
+    score_plots.training_grid(study.curves, axes, level=LEVEL, frame_skip=study.frame_skip, style_of=study.styles)
     caption = f"Returns while learning, in each environment: means over seeds with {LEVEL:.0%} intervals (Student)."
     _legend(figure)
     yield Drawing("curves", caption, figure, _bands(study.curves))
 
 
 def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
-    if (why := not_aggregated(study)) is not None:
+    why = not_aggregated(study)
+    if why is None and study.rows_of_runs.max() < 2:
+        why = "every run has a single return"
+    if why is not None:
         yield Undrawn(f"No aggregates against steps: {why}.")
         return
     names = [name for name in aggregates(study) if name != "optimality-gap"]
@@ -65,7 +105,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
     parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
         lines, lost = aggregate_curves(frame, name, points=_POINTS, last=study.choices.last, **study.bootstrap)
-        looks = {"frame_skip": study.frame_skip, "style_of": _styles(study)}
+        looks = {"frame_skip": study.frame_skip, "style_of": study.styles}
         score_plots.aggregate_lines(lines, ax, label=LABELS[name], **looks)
         parts.append(lines.assign(aggregate=name))
     _legend(figure)
@@ -84,7 +124,7 @@ def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
     axes = np.atleast_1d(figure.subplots(1, len(names), sharey=True))
     for ax, name in zip(axes, names):
         found = {arm: study.estimate(table, name) for arm, table in study.tables.items()}
-        score_plots.interval_bars(found, ax, label=LABELS[name], style_of=_styles(study))
+        score_plots.interval_bars(found, ax, label=LABELS[name], style_of=study.styles)
         parts.append(_as_frame(found).assign(aggregate=name))
     caption = f"Aggregates at the end with 95% intervals, {scope(study)}."
     yield Drawing("intervals", caption, figure, pd.concat(parts, ignore_index=True))
@@ -101,8 +141,12 @@ def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
         return
     thresholds = np.linspace(scores.min(), scores.max(), _THRESHOLDS)
     found = {arm: profile(table, thresholds, **study.bootstrap) for arm, table in study.tables.items()}
+    if min(float(np.mean(one.high - one.low)) for one in found.values()) > _TOO_WIDE:
+        few = max(table.size for table in study.tables.values())
+        yield Undrawn(f"No performance profiles: of {few} scores an arm their intervals would fill the figure.")
+        return
     figure = Figure(figsize=(6, 3.8), layout="constrained")
-    score_plots.profile_lines(found, thresholds, figure.subplots(), label="score τ", style_of=_styles(study))
+    score_plots.profile_lines(found, thresholds, figure.subplots(), label="score τ", style_of=study.styles)
     _legend(figure)
     data = pd.concat(
         [pd.DataFrame({"arm": arm, "threshold": thresholds, **one._asdict()}) for arm, one in found.items()]
@@ -130,7 +174,7 @@ def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
         )
         caption = " ".join([words, *measured_games(study, percent.index), *(f"{one}." for one in lost)])
         data = percent.rename_axis("env").reset_index()
-        yield Drawing(f"improvement-{_slug(arm)}", caption, figure, data)
+        yield Drawing(f"improvement-{file_name(arm)}", caption, figure, data)
 
 
 def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
@@ -142,7 +186,7 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
     found = {f"{pair.arm} > {pair.base}": pair.probability(study) for pair in several}
     wide = 3 + _LETTER * max(map(len, found))
     figure = Figure(figsize=(max(6, wide), 1 + 0.4 * len(found)), layout="constrained")
-    looks = dict(zip(found, (_styles(study)[pair.arm] for pair in several)))
+    looks = dict(zip(found, (study.styles[pair.arm] for pair in several)))
     ax = score_plots.interval_bars(found, figure.subplots(), label="probability of improvement", style_of=looks)
     ax.axvline(0.5, color="0.5", linewidth=1, zorder=0)
     over = {}
@@ -167,12 +211,13 @@ def _sweeps(study: Study) -> Iterator[Drawing | Undrawn]:
         figure, axes = _grid(rows * columns, columns=columns)
         score_plots.sweep_grid(own, axes, level=LEVEL, frame_skip=study.frame_skip)
         caption = f"{agent} with every α and β, {LEVEL:.0%} intervals (Student); grey is the arm without a metric loss."
-        yield Drawing(f"alpha-beta-{_slug(str(agent))}", caption, figure, _bands(own))
+        yield Drawing(f"alpha-beta-{file_name(str(agent))}", caption, figure, _bands(own))
         grids += 1
     if not grids:
         yield Undrawn("No grid over α and β: no agent has several values of both and nothing else that varies.")
 
 
+_OF_FINAL_SCORES = (_intervals, _profiles, _probabilities, _improvements)
 _FIGURES: Sequence[Callable[[Study], Iterator[Drawing | Undrawn]]] = (
     _against_steps,
     _intervals,
@@ -202,7 +247,7 @@ def _legend(figure: Figure) -> None:
     for legend in [*figure.legends, *(ax.get_legend() for ax in figure.axes)]:
         if legend is not None:
             legend.remove()
-    shown = {str(line.get_label()): line for ax in figure.axes for line in ax.lines}
+    shown = score_plots.legend_lines(figure.axes)
     wide = 0.5 + _LETTER * max(map(len, shown))
     columns = max(1, min(len(shown), int(figure.get_figwidth() / wide)))
     figure.set_figheight(figure.get_figheight() + _LINE * (ceil(len(shown) / columns) - 1))
@@ -213,15 +258,5 @@ def _bands(curves: pd.DataFrame) -> pd.DataFrame:
     return mean_intervals(curves, ("env", "arm", "step"), LEVEL)
 
 
-def _styles(study: Study) -> dict[str, score_plots.Style]:
-    """The same for an arm in all figures and on the page."""
-    return score_plots.arm_styles(study.curves)
-
-
 def _as_frame(estimates: dict[str, Estimate]) -> pd.DataFrame:
     return pd.DataFrame([{"arm": arm, **one._asdict()} for arm, one in estimates.items()])
-
-
-def _slug(text: str) -> str:
-    """Letters, digits and hyphens, for a file."""
-    return "-".join("".join(letter if letter.isalnum() else " " for letter in text).split()).lower()

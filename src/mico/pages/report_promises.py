@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from mico._checks import check_plain_name
 from mico.results.log import few
 
 _DEPTHS = ("fleet.json", "*/fleet.json", "*/*/fleet.json")  # of a fleet, a sweep, a folder of sweeps
@@ -43,14 +44,20 @@ def _listed(file: Path, key: str, sentences: list[str]) -> list[Any]:
         found = json.loads(file.read_bytes())[key] if file.is_file() else []
         if key == "fleets":
             return [
-                {"name": fleet["name"], "runs": [{"name": run["name"]} for run in fleet["runs"]]} for fleet in found
+                {"name": _plain(fleet["name"]), "runs": [{"name": _plain(run["name"])} for run in fleet["runs"]]}
+                for fleet in found
             ]
-        return [str(name) for name in found]
-    except (ValueError, TypeError, KeyError, OSError) as error:
+        return [_plain(name) for name in found]
+    except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
         sentences.append(
             f"{file.parent.name}/{file.name} is damaged, and what it promises is not known: {reason(error)}"
         )
         return []
+
+
+def _plain(name: Any) -> str:
+    """A name that is that of one folder: it becomes a part of a path."""
+    return check_plain_name(name, "the name of a run or fleet")
 
 
 def _failure(sweep: Path, fleet: str) -> list[str]:
@@ -59,5 +66,5 @@ def _failure(sweep: Path, fleet: str) -> list[str]:
     try:
         found = json.loads(file.read_bytes()) if file.is_file() else {}
         return [f"{fleet} failed: {found['error']}"] if found.get("state") == "failed" else []
-    except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         return [f"the state of {fleet} is not known: {reason(error)}"]

@@ -2,15 +2,13 @@
 
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from mico.pages.report import Sheet, Tabled, crossed
 from mico.pages.report_study import Study
-from mico.results.intervals import printed
+from mico.results.intervals import bracketed
 from mico.results.statistics import AGGREGATES, Estimate, difference, improvement_probability
 
-_LARGE = 1000.0  # numbers without decimals
 _PAIRED = ("iqm", "mean")
 LABELS = {"iqm": "IQM", "mean": "mean", "median": "median", "optimality-gap": "optimality gap"}
 
@@ -54,7 +52,7 @@ def _by_environment(study: Study) -> Tabled:
         for (arm, env), own in study.returns[0].groupby(["arm", "env"], sort=False)
     ]
     numbers = pd.DataFrame(rows, columns=["env", "arm", "seeds", "value", "low", "high"])
-    cells = {(row["env"], row["arm"]): _text(Estimate(row["value"], row["low"], row["high"])) for row in rows}
+    cells = {(row["env"], row["arm"]): bracketed(row["value"], row["low"], row["high"]) for row in rows}
     caption = (
         f"Final returns: means over seeds of a run's last rows, up to {study.choices.last} of them, with 95% intervals"
     )
@@ -67,7 +65,7 @@ def _aggregates(study: Study) -> Tabled:
         found = {name: study.estimate(table, name) for name in names}
         about = {"arm": arm, "seeds": len(table), "environments": table.shape[1]}
         rows += [{**about, "aggregate": name, **one._asdict()} for name, one in found.items()]
-        lines.append((arm, f"{table.shape[1]} × {len(table)}", *map(_text, found.values())))
+        lines.append((arm, f"{table.shape[1]} × {len(table)}", *(bracketed(*one) for one in found.values())))
     caption = f"Aggregates with 95% intervals, {study.words}"
     heads = ("arm", "environments × seeds", *(LABELS[name] for name in names))
     return Tabled(pd.DataFrame(rows), Sheet("aggregates", caption, heads, tuple(lines)))
@@ -110,20 +108,10 @@ def _comparisons(study: Study) -> Tabled:
         named = {f"difference of {name}": gap for name, gap in differences.items()}
         named = {"probability of improvement": probability} | named
         rows += [{**about, "comparison": name, **one._asdict()} for name, one in named.items()]
-        gaps = [_text(differences[name]) if name in differences else "–" for name in _PAIRED]
-        lines.append((pair.arm, pair.base, str(pair.x.shape[1]), _text(probability), str(seeds), *gaps))
+        gaps = [bracketed(*differences[name]) if name in differences else "–" for name in _PAIRED]
+        lines.append((pair.arm, pair.base, str(pair.x.shape[1]), bracketed(*probability), str(seeds), *gaps))
     caption = f"Against the baseline with 95% intervals; differences are paired by seed, {study.words}"
     heads = ("arm", "baseline", "environments", "P(improvement)", "shared seeds")
     heads = (*heads, *(f"difference of {LABELS[name]}" for name in _PAIRED))
-    return Tabled(pd.DataFrame(rows), Sheet("comparisons", caption, heads, tuple(lines), labels=2))
-
-
-def _text(estimate: Estimate) -> str:
-    """A number and its interval."""
-    write = _rounded if abs(estimate.value) >= _LARGE else printed
-    value, low, high = (write(number).replace("-", "−") for number in estimate)
-    return value if np.isnan(estimate.low) else f"{value} [{low}, {high}]"
-
-
-def _rounded(number: float) -> str:
-    return f"{number:,.0f}"
+    sheet = Sheet("comparisons", caption, heads, tuple(lines), labels=2, folded=study.leads_with_speed)
+    return Tabled(pd.DataFrame(rows), sheet)

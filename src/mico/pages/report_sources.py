@@ -3,7 +3,7 @@
 import errno
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from mico._checks import check_plain_name
 from mico.pages.report_promises import reason, unkept_promises
 from mico.results.condensed import tables
 from mico.results.log import COLUMNS, read_rows
 from mico.results.scores import read_scores
+
+Source = Path | pd.DataFrame
 
 _DEEPEST = 4  # a folder of sweeps, a sweep, a fleet, a run
 
@@ -51,19 +54,23 @@ class Sources(NamedTuple):
     unread: list[str]
 
 
-def read_sources(paths: Sequence[Path]) -> Sources:
-    """Everything in folders and in CSV files; what is damaged in a folder is named instead of read.
+def read_sources(sources: Sequence[Source], columns: Mapping[str, str] | None = None) -> Sources:
+    """Read everything in folders, CSV files and DataFrames; what is damaged in a folder is named instead of read.
 
-    A folder has runs, or what `mico collect` made of them. What several paths lead to is read once.
+    A folder has runs, or what `mico collect` made of them. What several paths lead to is read once. `columns` maps the
+    names of columns, theirs to ours, in the CSV files and DataFrames that are given.
     """
     frames: list[pd.DataFrame] = []
     found, unread, seen = [], [], set()
+    for number, table in enumerate((one for one in sources if isinstance(one, pd.DataFrame)), start=1):
+        frames.append(_named(read_scores(table, columns), f"table {number}"))
+    paths = [one for one in sources if not isinstance(one, pd.DataFrame)]
     for path in {path.resolve(): path for path in paths}.values():
         if path.is_dir():
-            found += _read_folder(path, unread, seen, prefix="" if len(paths) == 1 else f"{path}/")
+            found += _read_folder(path, unread, seen, prefix="" if len(sources) == 1 else f"{path}/")
             frames += _read_tables(path, unread, seen)
         elif path.exists():
-            frames += [_read_table(path)] if _first_time(path, seen) else []
+            frames += [_named(read_scores(path, columns), str(path))] if _first_time(path, seen) else []
         else:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     records, fields = [record for record, _ in found], {name for table in frames for name in table.columns}
@@ -72,12 +79,13 @@ def read_sources(paths: Sequence[Path]) -> Sources:
         for (record, rows), own in zip(found, _varied(records, fields), strict=True)
         if len(rows)
     ]
+    given = ", ".join(map(str, paths)) or "source"
     if not frames:
         why = f"; {unread[0]}" if unread else ""
-        raise ValueError(f"{', '.join(map(str, paths))}: there is no run with a return{why}")
+        raise ValueError(f"{given}: there is no run with a return{why}")
     frame = pd.concat(frames, ignore_index=True)
     if not np.isfinite(frame["value"]).any():
-        raise ValueError(f"{', '.join(map(str, paths))}: no return is a finite number")
+        raise ValueError(f"{given}: no return is a finite number")
     return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, list(dict.fromkeys(unread)))
 
 
@@ -88,9 +96,9 @@ def _first_time(path: Path, seen: set[Path]) -> bool:
     return len(seen) > known
 
 
-def _read_table(path: Path) -> pd.DataFrame:
-    frame = read_scores(path)
-    return frame.assign(run=f"{path}: " + frame["run"])
+def _named(frame: pd.DataFrame, source: str) -> pd.DataFrame:
+    """The rows of a table with names of runs that no other table has."""
+    return frame.assign(run=f"{source}: " + frame["run"])
 
 
 def _read_tables(folder: Path, unread: list[str], seen: set[Path]) -> list[pd.DataFrame]:
@@ -100,7 +108,7 @@ def _read_tables(folder: Path, unread: list[str], seen: set[Path]) -> list[pd.Da
         if not _first_time(table, seen):
             continue
         try:
-            found.append(_read_table(table))
+            found.append(_named(read_scores(table), str(table)))
         except (ValueError, OSError) as error:
             unread.append(f"{table} is left out, for it is damaged: {reason(error)}")
     return found
@@ -115,6 +123,8 @@ def _read_folder(given: Path, unread: list[str], seen: set[Path], *, prefix: str
         name = prefix + (str(config.parent.relative_to(folder)) if config.parent != folder else folder.name)
         try:
             found.append(_read_run(config, name))
+        except RecursionError:
+            unread.append(f"{name} is left out, for it is damaged: its JSON is nested too deeply")
         except (ValueError, TypeError, OSError) as error:
             unread.append(f"{name} is left out, for it is damaged: {reason(error)}")
     unread += unkept_promises(folder, {record.fleet for record, _ in found})
@@ -154,6 +164,7 @@ def _check(config: Any) -> None:
             settings, starts = config.get("settings"), config.get("starts", [])
         case _:
             raise ValueError("config.json does not tell run, agent, metric, env and seed")
+    check_plain_name(config["run"], "the run in config.json")  # it becomes a part of paths
     if not isinstance(config.get("steps"), int | None) or not isinstance(config.get("varied", {}), dict):
         raise ValueError("config.json tells steps or varied fields that are none")
     if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):

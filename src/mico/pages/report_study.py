@@ -1,5 +1,6 @@
 """The runs of a report as scores: on which scale, at which step, against which baseline, and what is left out."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,10 +12,12 @@ from mico.pages.report_scope import common_steps, cut, early, infinite, once, re
 from mico.pages.report_sources import Sources
 from mico.results.atari_scores import is_game
 from mico.results.cells import finals, normalised
+from mico.results.learning_speed import learning_speed, learning_targets, tied_at_ceiling
 from mico.results.log import COLUMNS
 from mico.results.score_curves import training_curves
+from mico.results.score_plots import Style, arm_styles
 from mico.results.scores import Scores, tabulate, with_arms
-from mico.results.statistics import Estimate, estimate
+from mico.results.statistics import MOST_RESAMPLES, Estimate, estimate
 
 
 class Choices(NamedTuple):
@@ -27,6 +30,7 @@ class Choices(NamedTuple):
     points: int
     resamples: int
     seed: int
+    columns: Mapping[str, str] | None = None  # of a table of scales, theirs to ours
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,38 @@ class Study:
         """Returns of every run at common steps, the whole of it."""
         return training_curves(self.frame, points=self.choices.points)
 
+    @cached_property
+    def styles(self) -> dict[str, Style]:
+        """How each arm looks, the same in all figures and on the page."""
+        return arm_styles(self.frame)
+
+    @cached_property
+    def speed(self) -> pd.DataFrame:
+        """How fast each run learns that has a final return, in the unit of the returns."""
+        rows = cut(self.frame, self.steps)
+        return learning_speed(rows, self.returns[0], self.steps, window=self.choices.last)
+
+    @cached_property
+    def targets(self) -> pd.DataFrame:
+        """What counts as learnt, by environment."""
+        return learning_targets(cut(self.frame, self.steps), self.returns[0])
+
+    @cached_property
+    def tied(self) -> list[str]:
+        """The environments in which all arms end at the ceiling."""
+        return tied_at_ceiling(cut(self.frame, self.steps), self.returns[0])
+
+    @property
+    def leads_with_speed(self) -> bool:
+        """Whether final scores say nothing anywhere, because all arms end at the ceiling."""
+        return bool(self.tied) and set(self.tied) == set(self.returns[0]["env"])
+
+    @cached_property
+    def rows_of_runs(self) -> pd.Series:
+        """How many returns each run has."""
+        returns = self.frame[self.frame["name"] == "return"]
+        return returns.groupby("run", sort=False).size()
+
     @property
     def arm_of(self) -> dict[str, str]:
         """The arm of each run."""
@@ -115,7 +151,8 @@ class Study:
 
 
 def study(sources: Sources, choices: Choices) -> Study:
-    """Look at runs as one asks."""
+    """Compare runs as the choices ask; a ValueError if a choice has no meaning for them."""
+    _check(choices)
     reached = reached_steps(sources)
     frame, twice = once(_ordered(with_arms(sources.frame)), reached)
     frame = with_ends(frame, reached)
@@ -124,7 +161,7 @@ def study(sources: Sources, choices: Choices) -> Study:
         steps = _at(choices.step, steps)
     ends = cut(frame, steps)
     if not (ends["name"] == "return").any():
-        raise ValueError(f"step is {choices.step}, and there is no return up to it")
+        raise ValueError(f"step must have a return before it, got {choices.step}")
     against = baselines(frame, choices.baseline)
     asked = choices.step is not None
     behind = {} if asked else unfinished_envs(frame, steps, sources.records)
@@ -136,9 +173,19 @@ def study(sources: Sources, choices: Choices) -> Study:
     return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out, skip)
 
 
+def _check(choices: Choices) -> None:
+    """Refuse numbers out of range before anything is written."""
+    for name, most in (("last", None), ("points", None), ("resamples", MOST_RESAMPLES)):
+        value = getattr(choices, name)
+        if value < 1 or (most is not None and value > most):
+            raise ValueError(f"{name} must be {'1 or more' if most is None else f'from 1 to {most:,}'}, got {value}")
+    if choices.seed < 0:
+        raise ValueError(f"seed must not be negative, got {choices.seed}")
+
+
 def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFrame, str, list[str]]:
     """Returns on a scale, what it is in words, and a sentence for each environment that it does not have."""
-    scale_for, words = scale_of(scale, ends, baseline=choices.baseline, last=choices.last)
+    scale_for, words = scale_of(scale, ends, baseline=choices.baseline, last=choices.last, columns=choices.columns)
     off = [env for env in ends["env"].unique() if scale != "human" and scale_for(env) is None]
     scaled, without = normalised(ends[~ends["env"].isin(off)], scale_for)
     if scaled.empty:
@@ -161,7 +208,7 @@ def _at(step: int, farthest: dict[str, int]) -> dict[str, int]:
     """The same step in every environment, if every arm has come so far."""
     env = min(farthest, key=farthest.__getitem__)
     if step > farthest[env]:
-        raise ValueError(f"step is {step}, but not every arm has come farther than {farthest[env]} in {env}")
+        raise ValueError(f"step must be one that every arm has reached, {farthest[env]} at most in {env}, got {step}")
     return dict.fromkeys(farthest, step)
 
 

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from mico._checks import check_plain_name
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.log import read_rows, run_folders
 from mico.results.thinned import COLUMNS, MEASURES, WEIGHTS, Logged, tell_cut, thinned
 
+_MOST_POINTS = 1_000_000
 KEY = ["agent", "metric", "env", "seed", *WEIGHTS]  # of one run
 
 
@@ -37,8 +39,8 @@ def condense(folder: Path, *, points: int) -> Condensed:
     one that went farther counts; runs of one agent, metric loss and environment with different settings are a
     ValueError that names the field. A warning tells what an unfinished run has beyond its last whole piece.
     """
-    if points < 1:
-        raise ValueError(f"points must be 1 or more, but are {points}")
+    if not 1 <= points <= _MOST_POINTS:
+        raise ValueError(f"points must be from 1 to {_MOST_POINTS:,}, got {points}")
     logs = _farthest([Logged.read(run) for run in run_folders(folder)])
     tables = [thinned(one, points) for one in logs]
     tell_cut(logs, tables)
@@ -75,9 +77,12 @@ def check_alike(condensed: Condensed, settings: dict[str, Any]) -> None:
 
 
 def write(condensed: Condensed, out: Path) -> list[Path]:
-    """Two files for each agent, AGENT.csv and AGENT.json, what was measured with five digits."""
+    """Write two files for each agent, AGENT.csv and AGENT.json, what was measured with five digits."""
     written = []
-    for agent, rows in condensed.rows.groupby("agent", sort=True):
+    agents = condensed.rows.groupby("agent", sort=True)
+    for agent in agents.groups:
+        check_plain_name(agent, "the agent of a run")  # before anything is written
+    for agent, rows in agents:
         table = writable(out) / f"{agent}.csv"
         records = [record for record in condensed.records if record["agent"] == agent]
         write_json(table.with_suffix(".json"), {"fleets": records})  # first: a table without it cannot be read
@@ -103,6 +108,8 @@ def read(folder: Path) -> Condensed:
             words = rows[name][rows[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()]
             if len(words):
                 raise ValueError(f"{table} must have numbers in the column {name}, but has {words.iloc[0]!r}")
+        for agent in rows["agent"].unique():
+            check_plain_name(agent, f"the agent in {table}")
         found = Condensed(_joined(found.rows, rows), found.records + _records(table.with_suffix(".json")))
     return found
 
@@ -224,7 +231,7 @@ def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any
 
 def _seconds(timing: Sequence[dict[str, Any]]) -> float:
     """Of all starts together: the clock of a file begins anew with each."""
-    spent = [row["seconds"] for row in timing]
+    spent = [float(row["seconds"]) for row in timing if isinstance(row.get("seconds"), int | float)]
     ends = [one for one, after in zip(spent, [*spent[1:], 0.0]) if after <= one]
     return round(sum(ends), 1)
 
@@ -248,8 +255,10 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 def _records(file: Path) -> list[dict[str, Any]]:
     try:
         found = json.loads(file.read_bytes())["fleets"]
+        for record in found:
+            check_plain_name(record["agent"], "the agent of a fleet")
         return [record for record in found if record["runs"] and record["settings"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} does not say where runs are from: {error!r}") from error
 
 

@@ -7,6 +7,8 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import stdtrit  # `scipy.stats`, which has it by another name, takes half a second to import
 
+_LARGE = 1000.0  # and larger: numbers without decimals
+
 
 def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple[float, float, float]:
     r"""The mean and $\bar x \pm t_{N-1}\, s / \sqrt N$ (Student); NaN where there are too few values for it."""
@@ -41,3 +43,11 @@ def printed(number: float) -> str:
     if np.isnan(number):
         return "–"
     return f"{number:,.2f}" if number == 0 or abs(number) >= 0.1 else f"{number:.2g}"
+
+
+def bracketed(value: float, low: float = np.nan, high: float = np.nan) -> str:
+    """A value with its interval in brackets, as "0.75 [0.50, 1.00]"; without one, where its ends are NaN."""
+    whole = abs(value) >= _LARGE
+    shown = [f"{number:,.0f}" if whole else printed(number) for number in (value, low, high)]
+    text = shown[0] if np.isnan(low) else f"{shown[0]} [{shown[1]}, {shown[2]}]"
+    return text.replace("-", "−")

@@ -62,21 +62,44 @@ def colours(names: Iterable[Any]) -> dict[Any, str]:
 
 
 def curves(frame: pd.DataFrame, ax: Axes, *, by: str, colour_of: Mapping[Any, str] | None = None) -> Axes:
-    """A line for each value of the column `by`: the mean of `value` over runs at each `step`, and its 95% interval."""
-    colour_of = colour_of or colours(frame[by].unique())
-    for name, arm in frame.groupby(by, sort=False):
+    """Draw a line for each value of a column: the mean of `value` over runs at each `step`, and its 95% interval.
+
+    Args:
+        frame: Rows with `step`, `value` and the column `by`, such as those of `mico.results.log.read_runs` of one
+            name; a column `name` with a single name labels the vertical axis.
+        ax: Where to draw.
+        by: The column that tells the lines apart, such as "agent" or "metric.alpha"; the legend has it as its title.
+            Rows without a value in it are one line, "none".
+        colour_of: A colour for each value of the column.
+
+    Returns:
+        The Axes. Bands are cut at the smallest and the largest value in the frame: Student's interval of few runs
+        would go beyond any return that there can be.
+
+    Examples:
+        >>> from matplotlib.figure import Figure
+        >>> rows = pd.DataFrame({"agent": "dqn", "step": [1, 1, 2, 2], "name": "return", "value": [0.0, 1, 1, 1]})
+        >>> curves(rows, Figure().subplots(), by="agent").get_ylabel()
+        'return'
+    """
+    lines = frame[by].astype(object).where(frame[by].notna(), "none")
+    colour_of = colour_of or colours(lines.unique())
+    least, most = np.nanmin(frame["value"]), np.nanmax(frame["value"])
+    for name, arm in frame.groupby(lines, sort=False):
         colour = colour_of[name]
         steps = np.sort(arm["step"].unique())
         at_steps = [arm.loc[arm["step"] == step, "value"].to_numpy(dtype=float) for step in steps]
         mean, low, high = np.transpose([mean_interval(values) for values in at_steps])
-        ax.plot(steps, mean, color=colour, label=name)
-        ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
+        ax.plot(steps, mean, color=colour, label=f"{name:g}" if isinstance(name, float) else str(name))
+        ax.fill_between(steps, low.clip(least, most), high.clip(least, most), color=colour, alpha=0.2, linewidth=0)
+    names = frame["name"].unique() if "name" in frame.columns else []
+    ax.set_ylabel(str(names[0]) if len(names) == 1 else "value")
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     ax.set_xlim(left=0)
     ax.set_xlabel("steps")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False)
+    ax.legend(frameon=False, title=by)
     return ax
 
 

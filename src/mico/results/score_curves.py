@@ -8,18 +8,24 @@ from mico.results.cells import CELL, NEARLY, NORMALISATIONS, normalised
 from mico.results.scores import checked, tabulate
 from mico.results.statistics import estimate
 
+_NEAR = 0.01  # of the range of all values: lines so near lie on one another
+_SHARED = 0.2  # of the steps, at which they do
+
 
 def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
     """The returns of every run at steps that the runs in its environment have in common, a row for each.
 
-    These steps split the longest run evenly, at most as often as it has returns. A value is the mean of the returns
+    These steps split the longest run evenly, at most as often as it has returns; the end of a run that ends before the
+    first of them is one more, so that every run has a point. A value is the mean of the returns
     since the step before, or the last value where there are none; a run ends with its last row. An infinite value,
     with which no mean over runs is a number, is left out.
     """
     frame = checked(frame)
     none = frame.loc[[], [*CELL, "step", "value"]]
     parts = [
-        at_steps(own, _even(own, points, int(own["step"].max()))).reset_index().melt(CELL, var_name="step")
+        at_steps(own, _with_short_runs(own, _even(own, points, int(own["step"].max()))))
+        .reset_index()
+        .melt(CELL, var_name="step")
         for _, own in frame.groupby("env", sort=False)
         if (own["name"] == "return").any()
     ]
@@ -66,6 +72,34 @@ def aggregate_curves(
     return pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"]), tuple(lost)
 
 
+def coinciding(curves: pd.DataFrame) -> list[list[str]]:
+    """Group the arms whose lines lie on one another: at a fifth of their steps or more they are nearly equal.
+
+    Args:
+        curves: A row for each `arm` and `step`, with its `value`.
+
+    Returns:
+        The groups of two arms or more. Nearly equal to the first of its group is an arm that is no farther from it
+        than a hundredth of the range of all values, which no eye can tell apart.
+    """
+    values = curves.pivot_table(index="arm", columns="step", values="value", sort=False)
+    near = _NEAR * np.ptp(curves["value"].dropna().to_numpy(dtype=float)) if len(values) else 0.0
+    groups: list[list[str]] = []
+    for arm, own in values.iterrows():
+        first = (group for group in groups if _is_near(values.loc[group[0]], own, near))
+        group = next(first, None)
+        if group is None:
+            groups.append([str(arm)])
+        else:
+            group.append(str(arm))
+    return [group for group in groups if len(group) > 1]
+
+
+def _is_near(one: pd.Series, other: pd.Series, near: float) -> bool:
+    apart = (one - other).abs().dropna()
+    return len(apart) > 0 and float((apart <= near).mean()) >= _SHARED
+
+
 def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataFrame:
     """A row for each run and a column for each step: the mean return since the step before, or the last value."""
     returns = frame[frame["name"] == "return"]
@@ -74,6 +108,12 @@ def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataF
     table = means.unstack().reindex(columns=range(len(steps))).set_axis(steps, axis="columns").ffill(axis="columns")
     reached = frame.groupby(CELL)["step"].max().reindex(table.index)
     return table.where(steps <= reached.to_numpy()[:, None])
+
+
+def _with_short_runs(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> Int[np.ndarray, " more_points"]:
+    """The steps, and the ends of runs that would have no point there."""
+    ends = frame.groupby(CELL)["step"].max()
+    return np.unique([*steps, *ends[ends < steps[0]]]).astype(int)
 
 
 def _even(frame: pd.DataFrame, points: int, end: int) -> Int[np.ndarray, " points"]:

@@ -9,17 +9,21 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Real
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from mico.results.intervals import mean_intervals
 from mico.results.percent_ticks import LINEAR, Percents
 from mico.results.plots import PALETTE
+from mico.results.score_curves import coinciding
 from mico.results.statistics import Band, Estimate
 
 Style = Mapping[str, Any]
 
 _GREY = {"color": "0.55", "linestyle": "-"}
 DASHES = ("-", "--", ":", "-.", (4.5, (9, 4.3)))  # the last as two long ones in a legend
+_DASH = 4  # widths of a line, of a dash that leaves room for lines beneath
+_OVERLAID = "overlaid"
 _LARGE = 50  # per cent: where none is larger, all are drawn to scale
 _ROUND = [1, 2, 2.5, 5, 10]  # steps between ticks, times a power of ten
 
@@ -48,13 +52,38 @@ def arm_styles(runs: pd.DataFrame) -> dict[Any, Style]:
     }
 
 
+def overlays(curves: pd.DataFrame, style_of: Mapping[Any, Style]) -> dict[Any, tuple[int, int]]:
+    """For each arm whose line would hide another one: which line it is, from 1, of how many on one another.
+
+    Drawn with dashes, each at its own place, all lines of such a group are seen, the first of them without dashes.
+    Lines with different dashes are seen anyway.
+    """
+    found = {}
+    for group in coinciding(curves):
+        dashes = style_of[group[0]]["linestyle"]
+        hiding = [arm for arm in group[1:] if style_of[arm]["linestyle"] in ("-", dashes)]
+        found |= {arm: (place, len(hiding) + 1) for place, arm in enumerate(hiding, start=1)}
+    return found
+
+
+def legend_lines(axes: Iterable[Axes]) -> dict[str, Line2D]:
+    """A line for each label, for one legend of several Axes; one that no other line lies under, if there is any."""
+    shown: dict[str, Line2D] = {}
+    for line in (line for ax in axes for line in ax.lines):
+        label = str(line.get_label())
+        if label not in shown or shown[label].get_gid() == _OVERLAID:
+            shown[label] = line
+    return shown
+
+
 def aggregate_lines(
     curves: pd.DataFrame, ax: Axes, *, label: str, frame_skip: int = 1, style_of: Mapping[Any, Style] | None = None
 ) -> Axes:
     """A line for each `arm`: `value` against `step`, with a band from `low` to `high`."""
     style_of = style_of or styles(curves["arm"].unique())
+    over = overlays(curves, style_of)
     for arm, own in curves.groupby("arm", sort=False):
-        _band(ax, own["step"].to_numpy() * frame_skip, _columns(own), arm, style_of[arm])
+        _band(ax, own["step"].to_numpy() * frame_skip, _columns(own), arm, style_of[arm], over.get(arm))
     _steps_axis(ax, frame_skip)
     ax.set_ylabel(label)
     ax.legend(frameon=False)
@@ -75,8 +104,12 @@ def training_grid(
     if len(groups) > axes.size:
         raise ValueError(f"axes must be one for each of the {len(groups)} environments, but are {axes.size}")
     for ax, title, (_, own) in zip(axes.flat, _short([env for env, _ in groups]), groups):
-        for arm, runs in own.groupby("arm", sort=False):
-            _mean_band(ax, runs, level, frame_skip, label=arm, style=style_of[arm])
+        means = mean_intervals(own.sort_values("step", kind="stable"), ["arm", "step"], level)
+        over = overlays(means, style_of)
+        for arm in own["arm"].unique():
+            line = means[means["arm"] == arm]
+            _band(ax, line["step"].to_numpy() * frame_skip, _columns(line), arm, style_of[arm], over.get(arm))
+        _steps_axis(ax, frame_skip)
         ax.set_title(title, fontsize="medium")
     for ax in axes.flat[len(groups) :]:
         ax.set_axis_off()
@@ -192,9 +225,17 @@ def _columns(frame: pd.DataFrame) -> Band:
     return Band(*(frame[name].to_numpy(dtype=float) for name in Band._fields))
 
 
-def _band(ax: Axes, x: np.ndarray, band: Band, label: Any, style: Style) -> None:
-    ax.plot(x, band.value, label=label, **({"marker": "o"} if len(x) == 1 else {}), **style)  # no line has one point
+def _band(
+    ax: Axes, x: np.ndarray, band: Band, label: Any, style: Style, overlay: tuple[int, int] | None = None
+) -> None:
+    (line,) = ax.plot(x, band.value, label=label, **style)
+    if len(x) == 1:  # no line has one point
+        line.set_marker("o")
     ax.fill_between(x, band.low, band.high, color=style["color"], alpha=0.2, linewidth=0)
+    if overlay is not None:
+        place, count = overlay
+        line.set_linestyle(((count - place) * _DASH, (_DASH, (count - 1) * _DASH)))
+        line.set(gid=_OVERLAID, fillstyle="none", markersize=line.get_markersize() + 5 * place)  # rings around a dot
 
 
 def _steps_axis(ax: Axes, frame_skip: int) -> None:
@@ -209,7 +250,7 @@ def _outlined(axes: np.ndarray) -> np.ndarray:
     """A grid with one legend above, and the name of the horizontal axis below its last row alone."""
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
-    lines = {line.get_label(): line for ax in axes.flat for line in ax.lines}
+    lines = legend_lines(axes.flat)
     columns = min(len(lines), 6)
     axes.flat[0].figure.legend(lines.values(), lines, loc="outside upper center", ncols=columns, frameon=False)
     return axes

@@ -1,16 +1,19 @@
 """From rows of runs to tables of scores, one an arm, with a sentence about everything that is left out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from mico.results.arms import arm_names
 from mico.results.cells import CELL, NORMALISATIONS, REACHED, complete, finals, normalised
+from mico.results.columns import RESULTS, check_columns, check_has, rename_columns
 from mico.results.log import COLUMNS
 
-_GIVEN = ("agent", "env", "seed", "step", "score")
+_LARGEST = 2**63 - 1
+_LARGEST_FLOAT = 2**53  # beyond, floating point skips whole numbers
 
 
 @dataclass(frozen=True)
@@ -78,38 +81,47 @@ def checked(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_arms(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with a column `arm`: "dqn", "dqn + mico", "dqn + mico (metric.alpha=0.1)".
-
-    In brackets are those varied fields that differ between runs of one agent, metric and environment.
-    """
+    """Add a column `arm` with the names that `mico.results.arms.arm_names` gives, such as "dqn + mico"."""
     fields = [name for name in frame.columns if name not in (*COLUMNS, "arm")]
-    kinds = frame[["agent", "metric", "env", *fields]].drop_duplicates()
-    telling = {
-        kind: [name for name in fields if (own.groupby("env")[name].nunique(dropna=False) > 1).any()]
-        for kind, own in kinds.groupby(["agent", "metric"], sort=False)
-    }
-    groups = frame.groupby(["agent", "metric", *fields], sort=False, dropna=False).ngroup()
-    first = ~groups.duplicated()
-    arms = [_label(row, telling[row["agent"], row["metric"]]) for _, row in frame[first].iterrows()]
-    return frame.assign(arm=groups.map(dict(zip(groups[first], arms))))
+    kinds = frame[["agent", "metric", "env", *fields]]
+    groups = kinds.groupby([*kinds.columns], sort=False, dropna=False).ngroup()
+    first = kinds[~groups.duplicated()].astype(object)
+    names = arm_names(first.where(first.notna(), None).to_dict("records"))
+    return frame.assign(arm=groups.map(dict(zip(groups[~groups.duplicated()], names))))
 
 
-def read_scores(source: Path | str | pd.DataFrame) -> pd.DataFrame:
-    """Other people's results, a CSV file or a DataFrame with agent, env, seed, step and score, as a tidy frame.
+def read_scores(source: Path | str | pd.DataFrame, columns: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """Read other people's results as a tidy frame with the columns of `mico.results.log.COLUMNS`.
 
     A column `metric` may say what was added to the agent, and columns with a dot in their names, such as
-    agent.learning-rate, are fields in which arms differ. A score may be missing; where a column `episodes` is 0 it is
-    bound to be, for none had ended: such a row only tells how far the run has come. Further columns are not read.
+    agent.learning-rate, are fields in which arms differ. A score may be missing; where a column `episodes` is 0 no
+    episode ended: such a row only tells how far the run has come. Further columns are not read.
+
+    Args:
+        source: A CSV file, or a DataFrame, with the columns agent, env, seed, step and score.
+        columns: Other names of these columns, theirs to ours: `{"algo": "agent", "timestep": "step"}`.
+
+    Returns:
+        A row for each score, with `name` "return" and the score as `value`.
+
+    Raises:
+        ValueError: If columns are missing or hold something else than they must; the message names the file, the row
+            and the value.
+
+    Examples:
+        >>> table = pd.DataFrame({"algo": ["ppo"], "env": ["Pong"], "seed": [0], "step": [100], "score": [-20.0]})
+        >>> read_scores(table, columns={"algo": "agent"})[["agent", "env", "seed", "step", "value"]]
+          agent   env  seed  step  value
+        0   ppo  Pong     0   100  -20.0
     """
+    mapping = check_columns(columns)
     if isinstance(source, pd.DataFrame):
-        return _tidy(source, "table", "source")
-    return _tidy(read_csv(Path(source)), Path(source).stem, str(source))
+        return _tidy(rename_columns(source, mapping), "table", "source")
+    return _tidy(rename_columns(read_csv(Path(source)), mapping), Path(source).stem, str(source))
 
 
 def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
-    lacking = [column for column in _GIVEN if column not in table.columns]
-    if lacking:
-        raise ValueError(f"{source} must have the columns {', '.join(_GIVEN)}, but lacks {', '.join(lacking)}")
+    check_has(table, RESULTS, source)
     if table.empty:
         raise ValueError(f"{source} must have rows, but has none")
     fields = [column for column in map(str, table.columns) if "." in column]
@@ -134,22 +146,17 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
     return rows[[*COLUMNS, *fields]].reset_index(drop=True)
 
 
-def _label(run: pd.Series, fields: Sequence[str]) -> str:
-    own = ", ".join(f"{name}={_short(run[name])}" for name in fields if not pd.isna(run[name]))
-    arm = run["agent"] if run["metric"] == "none" else f"{run['agent']} + {run['metric']}"
-    return f"{arm} ({own})" if own else arm
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
-
-
 def read_csv(path: Path) -> pd.DataFrame:
-    """A table in a file; a ValueError names one that holds none."""
+    """Read a table from a file; a ValueError names a file that holds none, or a name that two columns have."""
     try:
-        return pd.read_csv(path)
+        names = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
+        table = pd.read_csv(path)
     except ValueError as error:
         raise ValueError(f"source must be a CSV file, but {path} is not: {error}") from error
+    twice = names[names.duplicated() & names.notna()]  # pandas would number the second one, as score.1
+    if len(twice):
+        raise ValueError(f"{path} must have different names of columns, but has several {twice.iloc[0]!r}")
+    return table
 
 
 def numbers(column: pd.Series, source: str) -> pd.Series:
@@ -160,9 +167,14 @@ def numbers(column: pd.Series, source: str) -> pd.Series:
 
 
 def _whole_numbers(column: pd.Series, source: str) -> pd.Series:
+    """A column as int64; what is an integer already is not rounded on the way, as floating point would."""
+    if pd.api.types.is_integer_dtype(column) and not column.isna().any():
+        _refuse(column, column > _LARGEST, source, f"whole numbers up to {_LARGEST}")
+        return column.astype(np.int64)
     found = numbers(column, source)
     _refuse(column, ~np.isfinite(found) | (found % 1 != 0), source, "whole numbers")
-    return found.astype(int)
+    _refuse(column, found.abs() > _LARGEST_FLOAT, source, f"whole numbers up to {_LARGEST_FLOAT} (read as floats)")
+    return found.astype(np.int64)
 
 
 def _words(column: pd.Series, source: str) -> pd.Series:

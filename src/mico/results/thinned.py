@@ -9,11 +9,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from mico._checks import check_plain_name
 from mico.results.log import few, read_rows
 
 WEIGHTS = ("metric.alpha", "metric.beta")
 MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
-_TOLD = ("agent", "metric", "env", "seed", "steps", "starts", "settings")
+_NEEDED = {
+    "agent": str,
+    "metric": str | None,
+    "env": str,
+    "seed": int,
+    "steps": int,
+    "starts": list,
+    "settings": dict,
+}
+_KINDS = {str: "a word", str | None: "a word or null", int: "a whole number", list: "a list", dict: "an object"}
 COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
 
 
@@ -26,11 +36,13 @@ class Logged(NamedTuple):
 
     @classmethod
     def read(cls, folder: Path) -> "Logged":
-        """What lies in a run's folder; a ValueError names the file that is not a run's."""
-        config, log = json.loads((folder / "config.json").read_bytes()), read_rows(folder / "log.jsonl")
-        lacking = [name for name in _TOLD if name not in config]
-        if lacking:
-            raise ValueError(f"{folder / 'config.json'} must tell {', '.join(_TOLD)}, but lacks {', '.join(lacking)}")
+        """Read what lies in a run's folder; a ValueError names the file that is not a run's."""
+        file = folder / "config.json"
+        try:
+            config, log = json.loads(file.read_bytes()), read_rows(folder / "log.jsonl")
+        except RecursionError as error:
+            raise ValueError(f"{folder} holds JSON that is nested too deeply") from error
+        _check_config(config, file)
         for row in log:
             if not isinstance(row.get("return", 0.0), int | float):
                 raise ValueError(f"{folder / 'log.jsonl'} has a return at step {row['step']} that is {row['return']!r}")
@@ -47,11 +59,32 @@ class Logged(NamedTuple):
         return max((row["step"] for row in self.rows), default=0)
 
 
+def _check_config(config: Any, file: Path) -> None:
+    """Refuse what is no run's configuration, and an agent whose name could not be that of a file."""
+    if not isinstance(config, dict):
+        raise ValueError(f"{file} must hold a run's configuration, but is {type(config).__name__}")
+    lacking = [name for name in _NEEDED if name not in config]
+    if lacking:
+        raise ValueError(f"{file} must tell {', '.join(_NEEDED)}, but lacks {', '.join(lacking)}")
+    for name, kind in _NEEDED.items():
+        if not isinstance(config[name], kind) or isinstance(config[name], bool):
+            raise ValueError(f"{file} must have {_KINDS[kind]} as {name}, but has {config[name]!r}")
+    settings = config["settings"]
+    for part in ("agent", "env", "metric"):
+        own = settings.get(part)
+        if not (isinstance(own, dict) and isinstance(own.get("name"), str)) and (own is not None or part != "metric"):
+            raise ValueError(f"{file} must have settings with the name of {part}, but has {own!r}")
+    for name in (config["agent"], settings["agent"]["name"]):  # files are named after the agent
+        check_plain_name(name, f"the agent in {file}")
+
+
 def thinned(run: Logged, points: int) -> pd.DataFrame:
     """A row for each whole piece, so many of a run that is at its end; or those of the log, if these are fewer."""
-    config, edges = run.config, np.linspace(0, run.config["steps"], points + 1)[1:].round().astype(int)
+    config = run.config
     if len(run.rows) * config["steps"] < points * run.last:  # pieces would be shorter than what lies between rows
         edges = np.unique([row["step"] for row in run.rows])
+    else:
+        edges = np.linspace(0, config["steps"], points + 1)[1:].round().astype(int)
     pieces: list[list[dict[str, Any]]] = [[] for _ in edges]
     for row in run.rows:
         pieces[int(np.searchsorted(edges, row["step"]))].append(row)
