@@ -108,12 +108,14 @@ def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside()
     assert fleet.size == pytest.approx(1.2 * 2 * held, rel=1e-3)
     assert [len(one.members) for one in planned(sweep, memory=fleet.size)] == [2]
     assert [len(one.members) for one in planned(sweep, memory=fleet.size - 1)] == [1, 1]
-    with pytest.raises(ValueError, match=r"memory of 100 bytes is too little for a single run, which takes about"):
+    with pytest.raises(
+        ValueError, match=r"memory must be at least .* GB, which a single run takes, got 1e-07 GB: set it by --memory"
+    ):
         planned(sweep, memory=100)
 
 
 def test_steps_that_updates_do_not_divide_are_refused_before_anything_runs():
-    with pytest.raises(ValueError, match="steps must be a multiple of 4, but is 402"):
+    with pytest.raises(ValueError, match="steps must be a multiple of update_period 4, got 402"):
         planned(replace(small_sweep(), steps=402))
 
 
