@@ -85,7 +85,7 @@ def _run(module: str, argv: list[str]) -> None:
         except (ValueError, ModuleNotFoundError) as error:
             _stop(error, code=2)
         except RecursionError:
-            _stop("a file that was given is nested too deeply to be read", code=2)
+            _stop("what was given is nested too deeply to be read", code=2)
         except (RuntimeError, AssertionError):  # which JAX raises, the latter bare, for want of a device
             if _lacks_device():
                 asked = os.environ.get("JAX_PLATFORMS", "")

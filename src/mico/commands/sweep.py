@@ -183,6 +183,7 @@ def _time(fleets: Sequence[Fleet], device: Device, devices: int, sized: str = ""
 
 def _ended(fleets: Sequence[Fleet], failed: dict[Fleet, Status], out: Path) -> str:
     if not failed:
-        return f"All {len(fleets)} fleets are finished; logs and parameters are in {out}."
+        which = "The fleet is" if len(fleets) == 1 else f"All {len(fleets)} fleets are"
+        return f"{which} finished; logs and parameters are in {out}."
     lines = [f"  {fleet.name}: {status.error or 'it did not finish'}" for fleet, status in failed.items()]
     return "\n".join([f"{len(failed)} of {len(fleets)} fleets failed; the same command tries them again:", *lines])
