@@ -72,6 +72,7 @@ def test_plain_names_stay_as_they_are(name):
 @example("", "..")
 @example("x" * 300, "x" * 301)
 @example("ü" * 300, "\ud800")
+@example("\ud800", "\\ud800")
 def test_any_text_becomes_a_plain_name_and_different_texts_different_ones(one, other):
     names = make_plain_name(one), make_plain_name(other)
     for name in names:

@@ -101,6 +101,6 @@ def make_plain_name(text: str) -> str:
     try:
         return check_plain_name(text, "name")
     except ValueError:
-        data = text.encode(errors="backslashreplace")
-        kept = re.sub(r"[\x00-\x1f\x7f-\x9f/\\]+", "-", data.decode()).encode()[:_LONGEST_MADE].decode(errors="ignore")
-        return f"{kept}-{hashlib.sha256(data).hexdigest()[:8]}"
+        plain = re.sub(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+", "-", text)
+        kept = plain.encode()[:_LONGEST_MADE].decode(errors="ignore")
+        return f"{kept}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"
