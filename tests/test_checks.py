@@ -1,10 +1,10 @@
 """Counts are read as people type them, and names that become paths are plain."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mico._checks import check_plain_name, count
+from mico._checks import check_plain_name, count, make_plain_name
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,24 @@ def test_plain_names_are_taken(name):
 def test_names_that_are_not_plain_are_refused(name):
     with pytest.raises(ValueError, match="run must be"):
         check_plain_name(name, "run")
+
+
+@pytest.mark.parametrize(
+    "name", ["dqn-mico-alpha0.1-seed0", "000-mdp-four-rooms-dqn", "Ωμέγα", "a b", ".hidden", "x" * 200]
+)
+def test_plain_names_stay_as_they_are(name):
+    assert make_plain_name(name) == name
+
+
+@given(st.text(max_size=400), st.text(max_size=400))
+@example("a/b", "a-b")
+@example("a/b", "a\\b")
+@example("", "..")
+@example("x" * 300, "x" * 301)
+@example("ü" * 300, "\ud800")
+@example("\ud800", "\\ud800")
+def test_any_text_becomes_a_plain_name_and_different_texts_different_ones(one, other):
+    names = make_plain_name(one), make_plain_name(other)
+    for name in names:
+        assert check_plain_name(name, "name") == name
+    assert (one == other) == (names[0] == names[1])

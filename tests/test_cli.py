@@ -272,6 +272,20 @@ def test_an_error_that_is_ours_stays_what_it_is(monkeypatch, kind):
         cli.main(["list"])
 
 
+@pytest.mark.parametrize("name", ["x.toml", "x.json"])
+def test_files_that_are_nested_too_deeply_are_refused_in_a_line(fails, tmp_path, name):
+    (tmp_path / name).write_text(("env = " if name == "x.toml" else "") + "[" * 100_000)
+    assert f"mico: {tmp_path / name} is " in fails("sweep", str(tmp_path / name), "--dry-run")
+
+
+def test_a_recursion_without_end_is_a_line(fails, monkeypatch):
+    def nested(argv):
+        return nested(argv)
+
+    monkeypatch.setattr("mico.commands.list.main", nested)
+    assert "mico: what was given is nested too deeply" in fails("list")
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--help"], ["list"], ["metric", "--help"]])
 def test_a_reader_that_has_had_enough_ends_it_without_a_word(arguments, unbuffered):

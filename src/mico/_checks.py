@@ -1,5 +1,6 @@
 """Checks that several packages share: counts as people type them, names that become paths, extras to install."""
 
+import hashlib
 import math
 import re
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "b": 1_000_000_000, "g": 1_000_000_000}
 _COUNT = re.compile(r"([+-]?(?:\d[\d_,]*)?(?:\.\d*)?(?:e[+-]?\d+)?)([kmbg]?)", re.IGNORECASE)
 _LONGEST_NAME = 200  # bytes: file systems allow 255, and temporary files add to a name
+_LONGEST_MADE = 150  # bytes of a name that is made of longer text, as others may be added to it
 
 
 def count(value: Any, name: str = "count") -> int:
@@ -92,3 +94,29 @@ def install_hint(extra: str) -> str:
         "pip install 'mico-rl[torch]' (in a checkout: pip install -e '.[torch]')"
     """
     return f"pip install 'mico-rl[{extra}]' (in a checkout: pip install -e '.[{extra}]')"
+
+
+def make_plain_name(text: str) -> str:
+    """Make a name that can be one file or folder inside another folder.
+
+    Text that is such a name already stays as it is. In any other, what cannot be part of a name becomes `-`, long text
+    is cut, and a digest of the whole is added, so that different texts have different names.
+
+    Args:
+        text: What to call it.
+
+    Returns:
+        A name that `check_plain_name` accepts.
+
+    Examples:
+        >>> make_plain_name("dqn-mico-alpha0.1-seed0")
+        'dqn-mico-alpha0.1-seed0'
+        >>> make_plain_name("dqn-path/data/a.npz-seed0")
+        'dqn-path-data-a.npz-seed0-8f207a5c'
+    """
+    try:
+        return check_plain_name(text, "name")
+    except ValueError:
+        plain = re.sub(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff]+", "-", text)
+        kept = plain.encode()[:_LONGEST_MADE].decode(errors="ignore")
+        return f"{kept}-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:8]}"

@@ -84,6 +84,8 @@ def _run(module: str, argv: list[str]) -> None:
             _stop(str(error) or "this takes more memory than there is", code=2)
         except (ValueError, ModuleNotFoundError) as error:
             _stop(error, code=2)
+        except RecursionError:
+            _stop("what was given is nested too deeply to be read", code=2)
         except (RuntimeError, AssertionError):  # which JAX raises, the latter bare, for want of a device
             if _lacks_device():
                 asked = os.environ.get("JAX_PLATFORMS", "")

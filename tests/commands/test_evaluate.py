@@ -210,7 +210,7 @@ def test_a_trained_run_reaches_the_known_best_return(tmp_path, shown):
         (["evaluate"], "evaluate needs a RUN: the folder of a run, or of a fleet"),
         (["evaluate", "nothing"], "nothing holds no run"),
         (["evaluate", "fleet", "--episodes", "0"], "episodes must be at least 1, but is 0"),
-        (["evaluate", "fleet"], "holds no parameters yet"),
+        (["evaluate", "fleet"], "has no parameters yet"),
     ],
 )
 def test_errors_are_one_line(tmp_path, monkeypatch, capsys, argv, message):

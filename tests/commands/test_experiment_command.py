@@ -21,7 +21,7 @@ from mico.commands import experiment
 from mico.experiments import EXPERIMENTS, counterexamples, minatar_results
 
 GAMES = ("breakout", "asterix")
-FILES = {"config.json", "lock", *(f"counterexamples{end}" for end in (".csv", ".png", ".pdf", "-table.csv"))}
+FILES = {"config.json", *(f"counterexamples{end}" for end in (".csv", ".png", ".pdf", "-table.csv"))}
 
 
 def stopped(capsys, *argv):
@@ -72,7 +72,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
 def test_another_folder_is_refused_and_resuming_names_what_differs(whole, tmp_path, capsys):
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     argv = ["experiment", "counterexamples", "--out", str(tmp_path)]
-    first = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert "--resume goes on" in stopped(capsys, *argv[1:])
     line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
     assert "k is 3.0, but 2.0 in what --resume goes on with" in line
@@ -80,7 +80,7 @@ def test_another_folder_is_refused_and_resuming_names_what_differs(whole, tmp_pa
     (tmp_path / "cells" / "0.csv").write_text("x\n1\n")
     main([*argv, "--resume"])
     assert "All was measured before" in capsys.readouterr().out
-    assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    assert first == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"config": 3}'])
@@ -157,7 +157,7 @@ def test_stopped_at_some_cell_it_goes_on_to_the_same_files(whole, tmp_path, how)
             (130, True) if how == signal.SIGINT else (-9, False)
         )
     subprocess.run([*command, cut, "--resume"], check=True, capture_output=True)
-    for name in FILES - {"lock"}:
+    for name in FILES:
         assert (cut / name).read_bytes() == (whole / name).read_bytes(), name
 
 

@@ -1,6 +1,7 @@
 """`mico sweep`: its flags say what a file would, each option does what it says, and it refuses in one line."""
 
 import io
+import json
 import re
 import sys
 
@@ -12,7 +13,9 @@ from mico.commands import sweep as command
 from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import parse
 from mico.deep.train import Manner
-from mico.sweeps import local
+from mico.results.lock import exclusive
+from mico.sweeps import absent, local
+from mico.sweeps.absent import shape_of
 from mico.sweeps.grid import Sweep, cells
 from mico.sweeps.manifest import Limits, planned
 from mico.sweeps.named import SWEEPS
@@ -32,6 +35,23 @@ def sweep(*flags):
 
 def options(*flags):
     return parse(["--env", "mdp/two-state", "--steps", "400", *map(str, flags)])[0]
+
+
+@pytest.fixture
+def refused(capsys, tmp_path, monkeypatch, unchecked):
+    """Runs in a folder of its own: exit code 2, one line, and nothing else is printed or written."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        with pytest.raises(SystemExit) as stop:
+            cli.main(["sweep", *map(str, argv)])
+        printed = capsys.readouterr()
+        assert (stop.value.code, printed.out) == (2, "")
+        assert re.fullmatch(r"mico: [^\n]+\n", printed.err)
+        assert not [*tmp_path.iterdir()]
+        return printed.err
+
+    return run
 
 
 # Which sweep
@@ -112,18 +132,84 @@ def test_options_reach_ray(tmp_path, monkeypatch):
     cluster = pytest.importorskip("mico.sweeps.cluster")
     given = []
     monkeypatch.setattr(cluster.ray, "init", lambda **options: given.append(options["address"]))
+    monkeypatch.setattr(cluster, "check_room", lambda need: given.append(need.cpus))
     monkeypatch.setattr(cluster, "on_ray", lambda fleets, out, manner, watch, need: given.append(need))
     for more in (["auto"], ["10.0.0.1:6379", "--cpus", "2.5", "--gpus", "0.5", "--retries", "3"]):
         unfinished([*flags_of_pair(), "--out", str(tmp_path), "--ray", *more])
-    assert given == ["auto", cluster.Need(1.0, None, 10), "10.0.0.1:6379", cluster.Need(2.5, 0.5, 3)]
+    assert given == ["auto", 1.0, cluster.Need(1.0, None, 10), "10.0.0.1:6379", 2.5, cluster.Need(2.5, 0.5, 3)]
 
 
-def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "mico.sweeps.cluster", None)
+def test_without_ray_it_says_what_to_install_and_leaves_nothing(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "mico.sweeps.cluster", raising=False)
     monkeypatch.delattr("mico.sweeps.cluster", raising=False)
-    with pytest.raises(SystemExit):
-        cli.main([*flags_of_pair(), "--out", str(tmp_path), "--ray", "auto"])
-    assert "pip install 'mico-rl[cluster]'" in capsys.readouterr().err
+    assert "pip install 'mico-rl[cluster]'" in refused(*flags_of_pair()[1:], "--out", "x/y", "--ray", "auto")
+
+
+def test_a_cluster_that_is_not_there_leaves_nothing(refused):
+    pytest.importorskip("ray")
+    message = "no Ray cluster at --ray 127.0.0.1:9"
+    assert message in refused(*flags_of_pair()[1:], "--out", "x/y", "--ray", "127.0.0.1:9")
+
+
+def test_a_fleet_that_no_node_has_room_for_leaves_nothing(refused, monkeypatch):
+    cluster = pytest.importorskip("mico.sweeps.cluster")
+    monkeypatch.setattr(cluster.ray, "init", lambda **options: None)
+    monkeypatch.setattr(cluster.ray, "nodes", lambda: [{"Alive": True, "Resources": {"CPU": 2.0}}])
+    monkeypatch.setattr(cluster.ray, "cluster_resources", lambda: {"CPU": 2.0})
+    message = "a fleet needs 3 cores and 0 GPUs, but the nodes have 2 cores and 0 GPUs"
+    assert message in refused(*flags_of_pair()[1:], "--out", "x/y", "--ray", "auto", "--cpus", "3")
+
+
+@pytest.mark.parametrize(
+    ("env", "package", "extra"),
+    [("atari/breakout", "ale_py", "atari"), ("control/cartpole-balance", "dm_control", "control")],
+)
+def test_without_the_package_of_an_environment_nothing_is_left(refused, monkeypatch, env, package, extra):
+    def missing(name):
+        raise ModuleNotFoundError(f"{name} needs: pip install 'mico-rl[{extra}]'")
+
+    monkeypatch.setattr(absent, "environment", missing)
+    shape_of.cache_clear()
+    try:
+        agent = "sac" if extra == "control" else "dqn"
+        printed = refused("--env", env, "--agent", agent, "--steps", 400, "--out", "x/y", "--memory", 100)
+    finally:
+        shape_of.cache_clear()
+    assert f"{env} cannot be run: {env} needs: pip install 'mico-rl[{extra}]'" in printed
+
+
+def test_without_tensorboard_nothing_is_left(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert "pip install 'mico-rl[tensorboard]'" in refused(*flags_of_pair()[1:], "--out", "x", "--tensorboard")
+
+
+def test_steps_that_updates_do_not_divide_are_rounded_up_and_that_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(local, "in_turn", lambda fleets, out, manner, watch: None)
+    line = ["sweep", "--env", "mdp/two-state", "--agent", "dqn", "--steps", "402", "--schedule.update-period", "4", "5"]
+    line += ["--schedule.learning-starts", "200", "--schedule.target-period", "200", "--schedule.log-period", "200"]
+    unfinished([*line, "--out", str(tmp_path / "x")])
+    printed = capsys.readouterr().out
+    assert "402 steps are rounded up to a multiple of the update period: 420." in printed
+    assert "2 runs of 420 steps" in printed
+    assert json.loads((tmp_path / "x/sweep.json").read_text())["sweep"]["steps"] == 420
+    unfinished([*line, "--out", str(tmp_path / "x")])  # the same command again is the same sweep
+
+
+def test_a_dry_run_says_what_the_size_of_fleets_is_for(tmp_path, capsys, monkeypatch):
+    """A fleet of a machine with little memory is none of a GPU, and the time on one is that of its own fleets."""
+    monkeypatch.setattr(command.host_memory, "available", lambda: 2 * 10_300_000)
+    line = ["sweep", "--env", "minatar/breakout", "--seeds", *map(str, range(8)), "--steps", "1000000", "--dry-run"]
+    cli.main(line)
+    printed = capsys.readouterr().out
+    assert "8 runs of 1,000,000 steps in 8 fleets" in printed
+    assert "Fleets are sized for this machine, up to 10.3 MB each; --memory sets another size." in printed
+    assert re.search(r"About .* on one H200 \(in 1 fleet of up to 130 GB, an estimate", printed)
+    cli.main([*line, "--memory", "130"])
+    printed = capsys.readouterr().out
+    assert "8 runs of 1,000,000 steps in 1 fleet," in printed
+    assert "sized for this machine" not in printed
+    assert re.search(r"About .* on one H200 \(an estimate", printed)
 
 
 def fleets_of(capsys, *flags):
@@ -170,8 +256,10 @@ def test_a_dry_run_says_what_it_takes_and_writes_nothing(tmp_path, capsys, monke
     assert re.search(r"000-minatar-breakout-dqn-none-mico 2 [\d.]+ MB as mico, α = 0 waiting", printed)
     seconds = 2 * 2e6 / ((4_738 + 12_395) / 2)  # two fleets of two runs each, halfway between one run's pace and four's
     both = [f"{time / 60:.0f} minutes" for time in (seconds, seconds / 2)]
-    assert f"About {both[0]} on two CPU cores, about {both[1]} on 2 such (from measured paces)" in printed
-    assert re.search(r"on one H200, about \d+ \w+ on 2 such \(an estimate, not measured\)\.", printed)
+    assert f"About {both[0]} on two CPU cores, about {both[1]} on 2 such (from measured speeds)" in printed
+    assert re.search(
+        r"on one H200, about \d+ \w+ on 2 such \(in 2 fleets of up to 130 GB, an estimate, not measured\)\.", printed
+    )
     assert not [*tmp_path.iterdir()]
 
 
@@ -180,7 +268,7 @@ def test_a_dry_run_says_that_it_does_not_know_the_time(capsys):
     for env in (["mdp/dayan"], ["mdp/dayan", "minatar/breakout"]):
         cli.main(["sweep", "--env", *env, "--steps", "400", "--dry-run"])
         printed = capsys.readouterr().out
-        assert printed.count("How long it takes is not known: the pace of such runs was not measured.\n") == 1
+        assert printed.count("How long it takes is not known: the speed of such runs was not measured.\n") == 1
         assert "About" not in printed
 
 
@@ -197,40 +285,22 @@ def test_a_dry_run_says_how_far_a_sweep_is(tmp_path, capsys):
 # What it refuses
 
 
-@pytest.fixture
-def refused(capsys, tmp_path, monkeypatch, unchecked):
-    """Runs in a folder of its own: exit code 2, one line, and nothing else is printed or written."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*argv):
-        with pytest.raises(SystemExit) as stop:
-            cli.main(["sweep", *map(str, argv)])
-        printed = capsys.readouterr()
-        assert (stop.value.code, printed.out) == (2, "")
-        assert re.fullmatch(r"mico: [^\n]+\n", printed.err)
-        assert not [*tmp_path.iterdir()]
-        return printed.err
-
-    return run
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ("--env mdp/two-stat --steps 400 --out x", "env 'mdp/two-stat' is no problem: did you mean two-state"),
         ("--env mdp/two-state --agent dqn dqm --steps 400 --out x", "agent 'dqm' is unknown: did you mean dqn"),
         ("--env minatar/brekout --steps 400 --out x", "game 'brekout' is not in MinAtar: did you mean breakout"),
-        ("--env mdp/two-state --metric mico --metric.alpha --steps 400 --out x", "metric.alpha needs a value"),
-        ("--env mdp/two-state --metric mico --metric.alpha .1 .1 --steps 400 --out x", "metric.alpha has 0.1 twice"),
-        ("--env mdp/two-state --seeds 1 1 --steps 400 --out x", "seeds has 1 twice"),
-        ("--env mdp/two-state --seeds --steps 400 --out x", "seeds needs a value, but is empty"),
-        ("--env --steps 400 --out x", "env needs a value, but is empty"),
-        ("--steps 400 --out x", "a sweep needs env"),
-        ("--env mdp/two-state --out x", "a sweep needs steps"),
+        ("--env mdp/two-state --metric mico --metric.alpha --steps 400 --out x", "metric.alpha must have at least one"),
+        ("--env mdp/two-state --metric mico --metric.alpha .1 .1 --steps 400 --out x", "metric.alpha 0.1 is given"),
+        ("--env mdp/two-state --seeds 1 1 --steps 400 --out x", "seed 1 is given twice"),
+        ("--env mdp/two-state --seeds --steps 400 --out x", "seeds must have at least one value, got none"),
+        ("--env --steps 400 --out x", "env must have at least one value, got none"),
+        ("--steps 400 --out x", "env is missing: give --env, one environment or several"),
+        ("--env mdp/two-state --out x", "steps is missing: give --steps, agent steps of each run"),
         ("--env mdp/two-state --steps 400", "out is needed, a folder for the sweep"),
-        ("--env mdp/two-state --steps 402 --out x", "steps must be a multiple of 4, but is 402"),
         ("--env mdp/two-state --steps 400 --out x --memory 0", "memory must be more than 0, but is 0.0"),
-        ("--env mdp/two-state --steps 400 --out x --memory 1e-9", "is too little for a single run"),
+        ("--env mdp/two-state --steps 400 --out x --memory 1e-9", "memory must be at least"),
         ("--env mdp/two-state --steps 400 --out x --max-runs 0", "max_runs must be at least 1, but is 0"),
         ("--env mdp/two-state --steps 400 --out x --processes 0", "processes must be at least 1, but is 0"),
         ("--env mdp/two-state --steps 400 --out x --devices 0", "devices must be at least 1, but is 0"),
@@ -254,7 +324,7 @@ def test_another_sweep_in_the_folder_and_another_process_are_refused(tmp_path, c
         cli.main([*flags_of_pair(800), "--out", str(tmp_path)])
     assert stop.value.code == 2
     assert "steps is 800, but the sweep here was made with 400" in capsys.readouterr().err
-    with command.exclusive(tmp_path), pytest.raises(SystemExit) as stop:
+    with exclusive(tmp_path), pytest.raises(SystemExit) as stop:
         cli.main([*flags_of_pair(), "--out", str(tmp_path)])
     assert stop.value.code == 2
     assert "is being written by process" in capsys.readouterr().err
@@ -338,5 +408,5 @@ def test_finished_sweeps_say_so_and_which_runs_froze(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "2 of 2 fleets were finished before." in printed
     assert f"All 2 fleets are finished; logs and parameters are in {tmp_path}." in printed
-    assert f"Frozen, because they were not finite: {fleets[1].name}/dqn-mico-seed1 at step 220." in printed
+    assert f"Stopped learning because a loss was not finite: {fleets[1].name}/dqn-mico-seed1 at step 220." in printed
     assert all(read_status(tmp_path, fleet.name).state == "finished" for fleet in fleets)

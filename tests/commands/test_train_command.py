@@ -229,7 +229,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env.sticky 2", "sticky must lie in [0, 1], but is 2.0"),
         ("--seeds", "seeds needs a number"),
         ("--seeds -1", "seed must lie in [0, 2³¹), but is -1"),
-        ("--seeds 4 4", "runs of a fleet must differ, but there are several of dqn-none-seed4"),
+        ("--seeds 4 4", "several are dqn-none-seed4: give each seed"),
         ("--replay.capacity 3", "capacity must be at least 8, but is 3"),
         ("--steps 6", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 6"),
         ("--env mdp/two-state --preset minatar", "encoder 'minatar' needs images of 3×3 or more, not [2]"),
@@ -285,7 +285,7 @@ def test_folders_that_cannot_be_written(refused, tmp_path):
     assert "/proc/mico" in refused(*LAKE, 40, "--out", "/proc/mico")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "notes.txt").write_text("")
-    assert "mine is not empty and holds no runs: notes.txt" in refused(*LAKE, 40, "--out", "mine")
+    assert "mine is not empty and contains no runs, but notes.txt" in refused(*LAKE, 40, "--out", "mine")
 
 
 # What it prints
@@ -320,7 +320,7 @@ def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch
     assert "dqn + mico  " in printed
     assert left(tmp_path) == left(trained)
     assert "\x1b" not in "".join([first, *between, last, printed])
-    assert "holds runs already: --resume" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
+    assert "already contains runs: resume (--resume" in stopped(capsys, *LAKE, 160, "--out", tmp_path)
 
 
 def stopped(capsys, *argv):

@@ -85,7 +85,7 @@ def test_the_painter_is_handed_what_the_network_says(folder, tmp_path, handed):
     env, key = run.settings.env, jax.random.split(jax.random.key(0))[0]
     first = np.asarray(env.reset(jax.random.split(key, 1)[0])[1])
     np.testing.assert_array_equal(play.pictures[0], pictures(env, first[None])[0])
-    np.testing.assert_allclose(play.values[0], run.values(first), rtol=1e-5)
+    np.testing.assert_allclose(play.values[0], run.predict(first), rtol=1e-5)
     np.testing.assert_array_equal(play.action, play.values.argmax(axis=1))
 
 
@@ -146,8 +146,8 @@ def test_a_fleet_of_one_is_its_run_and_the_video_lies_in_it(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["none"], "none is no run: it has no config.json"),
-        (["several"], "several is no run: it has no config.json; the runs in it are one, two"),
+        (["none"], "none is not the folder of a run: it has no config.json"),
+        (["several"], "several is not the folder of a run: it has no config.json; the runs in it are one, two"),
         (["empty"], "empty holds no run"),
         (["damaged"], "params/40.eqx is damaged: it does not have its digest"),
         (["pole"], "gym/CartPole-v1 cannot be watched: its frames are float32 of shape [4], not images"),

@@ -59,7 +59,7 @@ def test_other_names_are_refused(labelled):
     others = [label._replace(name=name) for label, name in zip(LABELS, ("one", "other"), strict=True)]
     with pytest.raises(ValueError, match="the runs here are called base, arm, not one, other"):
         train(RUNS, labelled, steps=80, resume=True, labels=others)
-    with pytest.raises(ValueError, match="1 runs are asked for, but there are 2 here: base, arm"):
+    with pytest.raises(ValueError, match="runs must be those of the folder, base, arm, got 1 runs"):
         train(RUNS[:1], labelled, steps=80, resume=True)
 
 

@@ -199,7 +199,7 @@ def test_other_settings_are_refused_by_name(tmp_path):
             rf"replay\.capacity of dqn-mico-seed0 is 100, {made} 200",
         ),
         ([replace(runs[0], seed=1), replace(runs[1], seed=0)], rf"seed of dqn-mico-seed0 is 1, {made} 0"),
-        (runs[:1], "1 runs are asked for, but there are 2 here: dqn-mico-seed0, dqn-mico-seed1"),
+        (runs[:1], "runs must be those of the folder, dqn-mico-seed0, dqn-mico-seed1, got 1 runs"),
         (fleet("rainbow"), rf"agent\.name of dqn-mico-seed0 is 'rainbow', {made} 'dqn'"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -230,7 +230,7 @@ def test_without_its_checkpoints_nothing_of_a_training_is_touched(tmp_path, expe
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     before = everything(out)
     for steps in (80, 240):
-        with pytest.raises(ValueError, match=rf"out holds {there}, but no checkpoint to go on from: put back its che"):
+        with pytest.raises(ValueError, match=rf"out has {there}, but no checkpoint to resume from: restore its che"):
             train(fleet("dqn"), out, steps=steps, resume=True)
         assert everything(out) == before
     shutil.copytree(copy, out, dirs_exist_ok=True)
@@ -269,7 +269,7 @@ def longer(path):
 
 
 @pytest.mark.parametrize(
-    ("damage", "found"), [(spoiled, r"has \d+"), (longer, r"has \d+"), (Path.unlink, "is not there")]
+    ("damage", "found"), [(spoiled, r"has \d+"), (longer, r"has \d+"), (Path.unlink, "is missing")]
 )
 def test_a_damaged_log_is_refused_and_nothing_is_touched(tmp_path, expected, damage, found):
     train(fleet("dqn"), tmp_path, steps=80)
@@ -277,7 +277,7 @@ def test_a_damaged_log_is_refused_and_nothing_is_touched(tmp_path, expected, dam
     whole = log.read_bytes()
     damage(log)
     before, reports = everything(tmp_path), []
-    message = rf"seed1/log\.jsonl is damaged: at step 80 it had {len(whole)} bytes, .* now it {found}; put back the log"
+    message = rf"seed1/log\.jsonl is damaged: at step 80 it had {len(whole)} bytes, .* now it {found}; restore the log"
     for _ in range(2):
         with pytest.raises(ValueError, match=message):
             train(fleet("dqn"), tmp_path, steps=240, resume=True, report=reports.append)

@@ -71,9 +71,7 @@ def logs(out):
 
 
 def test_what_is_on_disk(out):
-    assert sorted(path.name for path in out.iterdir()) == sorted(
-        ["checkpoints", "fleet.json", "lock", "timing.jsonl", *NAMES]
-    )
+    assert sorted(path.name for path in out.iterdir()) == sorted(["checkpoints", "fleet.json", "timing.jsonl", *NAMES])
     fleet = json.loads((out / "fleet.json").read_bytes())
     settings = json.loads(json.dumps([describe(run) for run in RUNS]))
     assert fleet == {"runs": NAMES, "steps": 200, "settings": settings, "parts": [1] * len(RUNS)}
@@ -129,7 +127,7 @@ def test_values_norms_and_distances_are_those_of_the_run(tmp_path):
     train([run], tmp_path, steps=80)
     trained, here = load(tmp_path / "dqn-none-seed3"), np.ones(1, dtype=bool)
     row = logs(tmp_path)["dqn-none-seed3"].iloc[-1]
-    assert row["q"] == pytest.approx(trained.values(here).max(), rel=1e-5)
+    assert row["q"] == pytest.approx(trained.predict(here).max(), rel=1e-5)
     assert row["norm"] == pytest.approx(np.linalg.norm(trained.represent(here)), rel=1e-5)
     assert row["distance"] == pytest.approx(row["norm"] ** 2, rel=1e-5)  # a state has no angle to itself
     assert row["angle"] == row["reduced_distance"] == 0
@@ -446,7 +444,7 @@ def test_outside_the_main_thread_there_are_no_signals_to_wait_for(out, tmp_path)
         ({"manner": Manner(checkpoint_seconds=-1.0)}, r"checkpoint_seconds must not be negative, but is -1\.0"),
         ({"manner": Manner(checkpoint_seconds=float("nan"))}, "checkpoint_seconds must not be negative, but is nan"),
         ({"runs": []}, "runs must hold one run at least, but is empty"),
-        ({"runs": [RUNS[0], RUNS[0]]}, "runs of a fleet must differ, but there are several of dqn-mico-seed0"),
+        ({"runs": [RUNS[0], RUNS[0]]}, "runs must differ, but several are dqn-mico-seed0: give each seed"),
         ({"runs": [small_run(seed=0, network=Network("minatar"))]}, "encoder 'minatar' needs images"),
     ],
 )
@@ -459,10 +457,10 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, giv
 def test_folders_that_hold_something_are_refused_and_stay_as_they_are(out, tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     for resume in (False, True):
-        with pytest.raises(ValueError, match=r"is not empty and holds no runs: thesis\.tex"):
+        with pytest.raises(ValueError, match=r"is not empty and contains no runs, but thesis\.tex"):
             train(RUNS, tmp_path, steps=200, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-    with pytest.raises(ValueError, match="holds runs already: --resume goes on with them"):
+    with pytest.raises(ValueError, match=r"already contains runs: resume .*, or choose another folder"):
         train(RUNS, out, steps=200)
 
 
@@ -477,4 +475,4 @@ def test_two_processes_cannot_write_one_folder(tmp_path):
         with pytest.raises(ValueError, match=f"is being written by process {other.pid}"):
             train(RUNS, tmp_path, steps=200)
         other.stdin.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+    assert not [*tmp_path.iterdir()]

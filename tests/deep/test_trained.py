@@ -1,5 +1,6 @@
 """A trained run in Python, against products of its weights written out."""
 
+import doctest
 import hashlib
 import json
 import shutil
@@ -14,7 +15,9 @@ import numpy as np
 import pytest
 
 from mico.deep import Trained, learner, load
+from mico.deep import trained as module
 from mico.deep.envs import environment
+from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import KSMe, MICo
 from mico.deep.networks import Network
 from mico.deep.outputs import Outputs
@@ -80,21 +83,38 @@ def test_what_is_loaded_is_what_was_saved(out):
         for leaf, expected in zip(jax.tree.leaves(found.params), jax.tree.leaves(params_of(run)), strict=True):
             np.testing.assert_array_equal(leaf, expected)
         assert (found.settings.seed, found.settings.metric.beta) == (seed, 0.5)
-        np.testing.assert_allclose(found.values(STATES), values(params_of(run)), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found.predict(STATES), values(params_of(run)), rtol=1e-5, atol=1e-6)
 
 
 def test_values_actions_and_representations_of_one_state_and_of_many():
     run = trained(RUNS[0])
     expected = values(run.params)
-    np.testing.assert_allclose(run.values(STATES), expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(run.values(STATES[5]), expected[5], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run.predict(STATES), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run.predict(STATES[5]), expected[5], rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(run.act(STATES), expected.argmax(axis=1))
     assert run.act(STATES[5]) == expected[5].argmax()
     assert type(run.act(STATES[5])) is int
     np.testing.assert_allclose(run.represent(STATES), represented(run.params), rtol=1e-6)
     np.testing.assert_allclose(run.represent(jax.numpy.asarray(STATES[5])), represented(run.params)[5], rtol=1e-6)
-    np.testing.assert_allclose(run.values(STATES[:1]), expected[:1], rtol=1e-5, atol=1e-6)  # of one, and yet a batch
-    np.testing.assert_array_equal(run.values(STATES.astype(float)), run.values(STATES))
+    np.testing.assert_allclose(run.predict(STATES[:1]), expected[:1], rtol=1e-5, atol=1e-6)  # of one, and yet a batch
+    np.testing.assert_array_equal(run.predict(STATES.astype(float)), run.predict(STATES))
+
+
+def test_episodes_are_those_of_evaluate():
+    run = trained(RUNS[0])
+    found = run.evaluate(episodes=6, seed=5, epsilon=0.5, max_steps=60)
+    np.testing.assert_array_equal(found, evaluate(run, episodes=6, seed=5, epsilon=0.5, max_steps=60))
+    assert found.shape == (6,)
+    with pytest.raises(ValueError, match="episodes must be"):
+        run.evaluate(episodes=0, seed=5)
+
+
+def test_the_examples_of_the_docstrings_run(out, tmp_path, monkeypatch):
+    shutil.copytree(out / "dqn-mico-seed3", tmp_path / "runs/demo/dqn-mico-seed0")
+    monkeypatch.chdir(tmp_path)
+    found = doctest.testmod(module)
+    assert found.attempted > 20
+    assert found.failed == 0
 
 
 def test_distances_of_every_pair():
@@ -121,20 +141,20 @@ def test_distances_are_those_of_the_runs_metric_loss():
 
 def test_sampled_fractions_are_the_same_in_every_call():
     run = trained(small_run("iqn", seed=3))
-    np.testing.assert_array_equal(run.values(STATES), run.values(STATES))
-    np.testing.assert_allclose(run.values(STATES[4]), run.values(STATES)[4], rtol=1e-5)
+    np.testing.assert_array_equal(run.predict(STATES), run.predict(STATES))
+    np.testing.assert_allclose(run.predict(STATES[4]), run.predict(STATES)[4], rtol=1e-5)
     other = Trained(replace(run.settings, seed=4), 0, run.params)
-    assert not np.array_equal(other.values(STATES), run.values(STATES))
+    assert not np.array_equal(other.predict(STATES), run.predict(STATES))
     for seed in range(20):
         one = Trained(replace(run.settings, seed=seed), 0, run.params)
-        np.testing.assert_array_equal(one.act(STATES), one.values(STATES).argmax(axis=1))
+        np.testing.assert_array_equal(one.act(STATES), one.predict(STATES).argmax(axis=1))
 
 
 def test_observations_of_other_shapes_are_refused():
     run = trained(RUNS[0])
     for wrong, shape in ((np.zeros(16), "16"), (np.zeros((2, 2, 17)), "2, 2, 17"), (np.array(1.0), "")):
         message = rf"observation must have shape \[17\], or be a batch of such, not \[{shape}\]"
-        for ask in (run.values, run.act, run.represent, lambda wrong: run.distance(STATES, wrong)):
+        for ask in (run.predict, run.act, run.represent, lambda wrong: run.distance(STATES, wrong)):
             with pytest.raises(ValueError, match=message):
                 ask(wrong)
 
@@ -162,9 +182,11 @@ def test_bytes_stay_bytes():
 
 
 def test_folders_that_are_no_run(out, tmp_path):
-    with pytest.raises(ValueError, match=r"none is no run: it has no config\.json$"):
+    with pytest.raises(ValueError, match=r"none is not the folder of a run: it has no config\.json$"):
         load(tmp_path / "none")
-    with pytest.raises(ValueError, match=r"is no run: .*; the runs in it are dqn-mico-seed3, dqn-mico-seed4"):
+    with pytest.raises(
+        ValueError, match=r"is not the folder of a run: .*; the runs in it are dqn-mico-seed3, dqn-mico-seed4"
+    ):
         load(out)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ValueError, match=r"config\.json is not the configuration of a run: JSONDecodeError"):
@@ -228,7 +250,7 @@ def test_equinox_alone_can_read_parameters(out):
 
 def test_a_run_without_parameters_says_so(out, tmp_path):
     (tmp_path / "config.json").write_bytes((out / "dqn-mico-seed3" / "config.json").read_bytes())
-    with pytest.raises(ValueError, match="holds no parameters yet: they come with the first checkpoint"):
+    with pytest.raises(ValueError, match="has no parameters yet: they are saved with the first checkpoint"):
         load(tmp_path)
 
 
@@ -252,6 +274,57 @@ def test_parameters_that_are_replaced_meanwhile_are_looked_for_again(tmp_path, m
     assert found.step == 12
     np.testing.assert_array_equal(found.params.head.output.bias, later.head.output.bias)
     assert [path.name for path in (tmp_path / "it" / "params").iterdir()] == ["12.eqx"]
+
+
+def test_what_else_is_in_the_folder_of_parameters_stays(copy):
+    """Notes, copies and folders of others are no parameters; what killed processes left is removed."""
+    folder, file = copy
+    mine = ["notes.txt", "1a.eqx", "a1.eqx", "007.eqx", "²5.eqx", ".40.eqx.swp", ".notes.tmp", "90.eqx/own.txt"]
+    for name in mine:
+        path = file.parent / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(name)
+    for name in ("3.eqx", ".4.eqx.tmp", f".5.eqx.{'0' * 16}.tmp"):
+        file.with_name(name).write_text("of an earlier save")
+    assert load(folder).step == 40
+    save_parameters([folder], 48, jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])))
+    assert load(folder).step == 48
+    left = {str(path.relative_to(file.parent)) for path in file.parent.rglob("*") if path.is_file()}
+    assert left == {*mine, "48.eqx"}
+    assert all((file.parent / name).read_text() == name for name in mine)
+
+
+def test_links_that_lead_nowhere_are_no_parameters_and_what_links_lead_to_stays(copy, tmp_path):
+    folder, file = copy
+    file.with_name("999.eqx").symlink_to("/nonexistent")
+    file.with_name("998.eqx").symlink_to("998.eqx")
+    assert load(folder).step == 40
+    file.unlink()
+    with pytest.raises(ValueError, match="it has no parameters yet"):
+        load(folder)
+    (tmp_path / "thesis.tex").write_text("mine")
+    file.with_name("997.eqx").symlink_to(tmp_path / "thesis.tex")
+    save_parameters([folder], 48, jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])))
+    assert load(folder).step == 48
+    assert (tmp_path / "thesis.tex").read_text() == "mine"
+
+
+def test_a_file_that_is_listed_but_never_there_is_passed_over(copy, monkeypatch):
+    """Rather than looked for again for ever; the next newest is read, if there is one."""
+    folder, file = copy
+    file.with_name("50.eqx").write_bytes(file.read_bytes())
+    read, gone = Path.read_bytes, {"50.eqx"}
+
+    def vanished(path):
+        if path.name in gone:
+            raise FileNotFoundError(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", vanished)
+    assert load(folder).step == 40
+    gone.add("40.eqx")
+    with pytest.raises(ValueError, match="it has no parameters yet"):
+        load(folder)
 
 
 @pytest.mark.parametrize(

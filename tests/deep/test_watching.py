@@ -80,7 +80,7 @@ def test_atari_games_are_those_of_evaluate():
 def test_values_and_representations_are_the_networks_and_actions_the_best():
     run = breakout(seed=3)
     seen = play(run, steps=30, episodes=None, seed=0, epsilon=0.0)
-    np.testing.assert_allclose(seen.values, run.values(seen.observation), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(seen.values, run.predict(seen.observation), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(seen.representation, run.represent(seen.observation), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(seen.action, seen.values.argmax(axis=1))
 

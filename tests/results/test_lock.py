@@ -6,10 +6,12 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from mico.results.lock import exclusive
+from mico.results import lock
+from mico.results.lock import exclusive, locked_folder
 
 HOLD = """
 import os, sys, time
@@ -42,8 +44,146 @@ def test_a_second_process_is_told_who_holds_the_folder_until_that_is_killed(tmp_
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+    assert (tmp_path / "lock").exists()  # left by the process that was killed, and taken over
     with exclusive(tmp_path):
         assert f"process {os.getpid()} on" in (tmp_path / "lock").read_text()
+    assert not [*tmp_path.iterdir()]
+
+
+RACE = """
+import os, sys
+from pathlib import Path
+from mico.results import lock
+lock._PATIENCE, lock._PAUSES = 60.0, (0.0, 0.0001)
+folder, counter, inside = (Path(path) for path in sys.argv[1:])
+print(flush=True)
+sys.stdin.readline()
+for _ in range(1000):
+    with lock.exclusive(folder):
+        os.close(os.open(inside, os.O_CREAT | os.O_EXCL))  # fails if the other one is inside
+        counter.write_text(str(int(counter.read_text()) + 1))
+        os.unlink(inside)
+"""
+
+
+def test_of_two_that_race_a_thousand_times_only_one_is_inside_and_no_lock_file_is_left(tmp_path):
+    folder, counter, inside = tmp_path / "folder", tmp_path / "counter", tmp_path / "inside"
+    folder.mkdir()
+    counter.write_text("0")
+    command = [sys.executable, "-c", RACE, *map(str, (folder, counter, inside))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    racers = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for racer in racers:
+        racer.stdout.readline()
+    for racer in racers:
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    assert [(racer.communicate()[1], racer.returncode) for racer in racers] == [("", 0), ("", 0)]
+    assert counter.read_text() == "2000"
+    assert not [*folder.iterdir()]
+
+
+def test_the_file_of_a_lock_that_is_released_while_another_waits_is_not_taken(tmp_path, monkeypatch):
+    """The waiting process has opened a file whose name goes with its holder: it must open the new one instead."""
+    opened, real = [], lock._open
+
+    def swapped(path, **options):
+        descriptor = real(path, **options)
+        if not opened:  # as if a holder removed its file now, and the next one made another
+            path.unlink()
+            path.touch()
+        opened.append(os.fstat(descriptor).st_ino)
+        return descriptor
+
+    monkeypatch.setattr(lock, "_open", swapped)
+    with exclusive(tmp_path):
+        assert f"process {os.getpid()} on" in (tmp_path / "lock").read_text()
+    assert len(set(opened)) == 2
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_lock_file_that_is_no_longer_ours_stays(tmp_path):
+    with exclusive(tmp_path):
+        (tmp_path / "lock").unlink()
+        (tmp_path / "lock").write_text("of somebody else")
+    assert (tmp_path / "lock").read_text() == "of somebody else"
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_links_are_refused_and_what_they_point_to_stays_as_it_is(tmp_path, make):
+    keys, folder = tmp_path / "authorized_keys", tmp_path / "out"
+    keys.write_text("ssh-ed25519 AAAA me")
+    folder.mkdir()
+    make(folder / "lock", keys)
+    with pytest.raises((OSError, ValueError), match="where a lock has to be"), exclusive(folder):
+        pass
+    assert keys.read_text() == "ssh-ed25519 AAAA me"
+    assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
+def test_a_file_or_a_folder_of_that_name_is_refused_and_stays(tmp_path):
+    for name in ("text", "folder", "pipe"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "text/lock").write_text("combination: 3-14-15")
+    (tmp_path / "folder/lock").mkdir()
+    os.mkfifo(tmp_path / "pipe/lock")
+    for name in ("text", "folder", "pipe"):
+        with pytest.raises((OSError, ValueError), match=r"lock"), exclusive(tmp_path / name):
+            pass
+        assert (tmp_path / name / "lock").exists()
+    assert (tmp_path / "text/lock").read_text() == "combination: 3-14-15"
+
+
+@pytest.mark.parametrize("left", [b"", b"\0" * 25, b"process 12 on vm\n"])
+def test_what_a_crash_left_is_taken_over(tmp_path, left):
+    (tmp_path / "lock").write_bytes(left)
+    with exclusive(tmp_path):
+        pass
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_forked_child_that_ends_its_block_does_not_release_the_lock(tmp_path):
+    with exclusive(tmp_path):
+        context = exclusive(tmp_path)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                lock._PATIENCE = 0.1
+                with context:
+                    pass
+            except ValueError:  # its parent holds it
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0
+        assert (tmp_path / "lock").exists()
+
+
+def test_a_child_that_leaves_the_block_of_its_parent_removes_nothing(tmp_path):
+    context = exclusive(tmp_path)
+    with context:
+        child = os.fork()
+        if child == 0:
+            context.__exit__(None, None, None)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert f"process {os.getpid()} on" in (tmp_path / "lock").read_text()
+        with pytest.raises(ValueError, match=str(os.getpid())), exclusive(tmp_path):
+            pass
+
+
+def test_a_folder_is_made_and_locked_and_removed_if_nothing_came_of_it(tmp_path):
+    out = tmp_path / "a/b"
+    with pytest.raises(IsADirectoryError), locked_folder(out) as folder:
+        folder.read_text()
+    assert not [*tmp_path.iterdir()]
+    with pytest.raises(ValueError, match=str(os.getpid())), locked_folder(out), exclusive(out):
+        pass
+    assert not [*tmp_path.iterdir()]
+    with locked_folder(out):
+        (out / "log.jsonl").write_text("")
+    assert [path.name for path in out.iterdir()] == ["log.jsonl"]
 
 
 def test_children_of_a_killed_process_do_not_keep_the_folder(tmp_path):

@@ -114,7 +114,7 @@ def test_the_driver_is_stopped_then_killed_and_run_again(undisturbed, nodes, tmp
         assert found == code, err
         if number == signal.SIGINT:
             assert states(fleets, tmp_path) == ["stopped", "stopped"]
-            assert "the same command goes on" in err
+            assert "run the same command again to continue" in err
     cli.main(flags(nodes, tmp_path))
     assert left_by(fleets, tmp_path) == expected
 

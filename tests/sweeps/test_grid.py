@@ -4,7 +4,7 @@ import pytest
 
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.settings import describe
-from mico.sweeps.grid import Sweep, arms, cells
+from mico.sweeps.grid import Sweep, arms, cells, make_sweep
 
 
 def found(**entries):
@@ -29,6 +29,14 @@ def test_every_combination_is_there_once():
         ("dqn", "mico", {"metric.alpha": 0.2}, 3),
     ]
     assert grid[-1] == ("iqn", "ksme", {"metric.alpha": 0.2}, 5)
+
+
+@pytest.mark.parametrize("steps", ["200k", "1e3", 1e6, "2M"])
+def test_steps_are_counts(steps):
+    meant = {"200k": 200_000, "1e3": 1_000, 1e6: 1_000_000, "2M": 2_000_000}
+    sweep = make_sweep({"steps": steps, "env": "mdp/two-state"})
+    assert sweep == Sweep(meant[steps], ("mdp/two-state",))
+    assert type(sweep.steps) is int
 
 
 def test_what_does_not_apply_does_not_multiply():
@@ -104,33 +112,33 @@ def test_the_preset_is_that_of_the_family_or_the_given_one():
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"steps": 0}, "steps must be a whole number of at least 1, but is 0"),
-        ({"steps": 1.5}, "steps must be a whole number of at least 1, but is 1.5"),
-        ({"env": []}, "env needs a value, but is empty"),
-        ({"env": ["minatar/breakout", "minatar/breakout"]}, "env has 'minatar/breakout' twice"),
+        ({"steps": 0}, "steps must be at least 1, got 0"),
+        ({"steps": 1.5}, r"steps must be a whole number .*, got 1\.5"),
+        ({"env": []}, "env must have at least one value, got none"),
+        ({"env": ["minatar/breakout", "minatar/breakout"]}, "env 'minatar/breakout' is given twice"),
         ({"env": ["minatr/breakout"]}, "env 'minatr/breakout' has no such family: did you mean minatar"),
         ({"env": ["mdp/two-stat"]}, "env 'mdp/two-stat' is no problem: did you mean two-state"),
         ({"agent": ["dqm"]}, "agent 'dqm' is unknown: did you mean dqn"),
-        ({"agent": [3]}, "agent must hold names, but has 3"),
+        ({"agent": [3]}, "agent must be names, got 3"),
         ({"metric": ["mic"]}, "metric 'mic' is unknown: did you mean mico"),
-        ({"seeds": []}, "seeds needs a value, but is empty"),
-        ({"seeds": [1, 2, 1]}, "seeds has 1 twice"),
-        ({"seeds": [0, -1]}, r"seeds must lie in \[0, 2³¹\), but has -1"),
-        ({"seeds": ["one"]}, "seeds must hold whole numbers, but has 'one'"),
+        ({"seeds": []}, "seeds must have at least one value, got none"),
+        ({"seeds": [1, 2, 1]}, "seed 1 is given twice"),
+        ({"seeds": [0, -1]}, r"seeds must lie in \[0, 2³¹\), got -1"),
+        ({"seeds": ["one"]}, "seeds must be whole numbers, got 'one'"),
         ({"preset": "tabel"}, "preset 'tabel' is unknown: did you mean table"),
-        ({"preset": 3}, "preset must be a name, but is 3"),
-        ({"fields": {"metric.alpha": []}}, "metric.alpha needs a value, but is empty"),
-        ({"fields": {"metric.alpha": [0.1, 0.1]}}, "metric.alpha has 0.1 twice"),
-        ({"fields": {"metric.alpha": [1, 1.0]}}, "metric.alpha has 1.0 twice"),
+        ({"preset": 3}, "preset must be a name, got 3"),
+        ({"fields": {"metric.alpha": []}}, "metric.alpha must have at least one value, got none"),
+        ({"fields": {"metric.alpha": [0.1, 0.1]}}, "metric.alpha 0.1 is given twice"),
+        ({"fields": {"metric.alpha": [1, 1.0]}}, "metric.alpha 1.0 is given twice"),
         ({"fields": {"metric.alhpa": [1]}}, "metric.alhpa is no field of any run of this sweep: did you mean metric"),
         ({"fields": {"metric.alpha": ["much"]}}, "alpha cannot be 'much': it is a number"),
         ({"fields": {"metric.error": ["hubr"]}}, "error cannot be 'hubr': it is one of huber, squared"),
         ({"fields": {"replay.capacity": [1.5]}}, "capacity cannot be 1.5: it is a whole number"),
         ({"fields": {"replay.capacity": [True]}}, "capacity cannot be True: it is a whole number"),
-        ({"fields": ["metric.alpha"]}, r"fields must give values to names of fields, but is \['metric.alpha'\]"),
+        ({"fields": ["metric.alpha"]}, r"fields must give values to names of fields, got \['metric.alpha'\]"),
         ({"metric": ["none"], "fields": {"metric.alpha": [1]}}, "metric.alpha is no field of any run of this sweep"),
-        ({"variants": []}, "variants needs a value, but is empty"),
-        ({"variants": ["metric.error"]}, "variants must give values to names of fields, but is 'metric.error'"),
+        ({"variants": []}, "variants must have at least one value, got none"),
+        ({"variants": ["metric.error"]}, "variants must give values to names of fields, got 'metric.error'"),
         ({"variants": [{}, {"metric.eror": "huber"}]}, "metric.eror is no field of any run of this sweep"),
         (
             {"fields": {"metric.beta": [1]}, "variants": [{"metric.beta": 2}]},

@@ -242,7 +242,9 @@ def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed
     process.send_signal(signal.SIGINT)
     code, _, err = ended(process)
     assert code in (0, 130)  # it may have been quicker
-    assert code == 0 or f"stopped; what was trained is saved in {tmp_path}, and the same command goes on" in err
+    assert (
+        code == 0 or f"stopped; what was trained is saved in {tmp_path}: run the same command again to continue" in err
+    )
     cli.main([*map(str, flags)])
     assert left_by(fleets, tmp_path) == expected
 

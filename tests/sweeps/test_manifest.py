@@ -105,7 +105,7 @@ def test_another_sweep_is_refused_and_the_field_named(tmp_path, other, message):
 
 def test_folders_that_are_no_sweeps_are_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(ValueError, match=r"is not empty and holds no sweep: notes.txt"):
+    with pytest.raises(ValueError, match=r"is not empty and contains no sweep, but notes.txt: choose"):
         planned(small_sweep(), tmp_path, UNLIMITED)
 
 

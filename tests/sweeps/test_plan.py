@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mico._checks import check_plain_name
 from mico.deep import fleet as stacking
 from mico.deep import learner
 from mico.deep.metric_losses import METRIC_LOSSES
@@ -108,12 +109,14 @@ def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside()
     assert fleet.size == pytest.approx(1.2 * 2 * held, rel=1e-3)
     assert [len(one.members) for one in planned(sweep, memory=fleet.size)] == [2]
     assert [len(one.members) for one in planned(sweep, memory=fleet.size - 1)] == [1, 1]
-    with pytest.raises(ValueError, match=r"memory of 100 bytes is too little for a single run, which takes about"):
+    with pytest.raises(
+        ValueError, match=r"memory must be at least .* GB, which a single run takes, got 1e-07 GB: set it by --memory"
+    ):
         planned(sweep, memory=100)
 
 
 def test_steps_that_updates_do_not_divide_are_refused_before_anything_runs():
-    with pytest.raises(ValueError, match="steps must be a multiple of 4, but is 402"):
+    with pytest.raises(ValueError, match="steps must be a multiple of update_period 4, got 402"):
         planned(replace(small_sweep(), steps=402))
 
 
@@ -122,3 +125,15 @@ def test_runs_that_cannot_be_are_refused_before_anything_runs():
         planned(small_sweep(fields={"agent.learning_rate": [-1]}))
     with pytest.raises(ValueError, match="encoder 'minatar' needs images"):
         planned(Sweep(400, "mdp/two-state", preset="minatar", fields=FIELDS))
+
+
+def test_values_that_hold_separators_become_plain_names(tmp_path):
+    """A path is a value of a field, and tells arms apart by their names."""
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("#####\n#  G#\n#####\n")
+    paths = [str(tmp_path / f"{name}.txt") for name in "ab"]
+    fleets = planned(small_sweep(env=["mdp/map"], metric=["none"], seeds=[0], fields={"env.path": paths}))
+    names = [name for fleet in fleets for name in (fleet.name, *(member.name for member in fleet.members))]
+    assert all("/" not in name and check_plain_name(name, "name") for name in names)
+    assert len({member.name for fleet in fleets for member in fleet.members}) == 2
+    assert [dict(member.varied)["env.path"] for fleet in fleets for member in fleet.members] == paths

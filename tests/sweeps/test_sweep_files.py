@@ -76,6 +76,12 @@ def test_the_guide_writes_one_sweep_in_three_ways(tmp_path):
     assert len(cells(sweep_of(entries(str(tmp_path / "y.toml"))))) == 2 * 2 * (1 + 3 * 2) * 3
 
 
+@pytest.mark.parametrize("steps", ['"200k"', "'2e5'", "2e5", "200_000", "200000.0", "'200,000'"])
+def test_steps_are_written_as_in_flags(tmp_path, steps):
+    (tmp_path / "x.toml").write_text(f"steps = {steps}\nenv = 'mdp/two-state'")
+    assert sweep_of(entries(str(tmp_path / "x.toml"))) == Sweep(200_000, "mdp/two-state")
+
+
 @pytest.mark.parametrize("name", SWEEPS)
 def test_names_are_sweeps(name):
     assert sweep_of(entries(name)) == SWEEPS[name].sweep
@@ -87,17 +93,34 @@ def test_names_are_sweeps(name):
         ("x.toml", "steps =", r"x.toml is not TOML: "),
         ("x.toml", b"\xff\xfe", r"x.toml is not TOML: "),
         ("x.toml", "stepz = 400\nenv = 'mdp/two-state'", "'stepz' is no entry of a sweep: did you mean steps"),
-        ("x.toml", "env = 'mdp/two-state'", "a sweep needs steps"),
-        ("x.toml", "steps = 400", "a sweep needs env"),
+        (
+            "x.toml",
+            "env = 'mdp/two-state'",
+            "steps is missing: give --steps, agent steps of each run, or steps in the file",
+        ),
+        ("x.toml", "steps = 400", "env is missing: give --env"),
         (
             "x.toml",
             "steps = 400\nenv = 'mdp/two-state'\nfields = {schedule = {log-period = 1, log_period = 2}}",
             "fields gives schedule.log_period twice, with - and with _",
         ),
         ("x.py", "SWEEP = 1 / 0", r"x.py cannot be run: ZeroDivisionError: division by zero"),
+        ("x.py", "raise SystemExit(7)", r"x.py cannot be run: SystemExit: 7"),
+        ("x.toml", "env = 5", r"x.toml: env must be names, got 5"),
+        ("x.toml", "agent = [5]", r"x.toml: agent must be names, got 5"),
+        ("x.toml", "metric = true", r"x.toml: metric must be names, got True"),
+        ("x.toml", "agent = 1979-05-27", r"x.toml: agent must be names, got datetime.date\(1979, 5, 27\)"),
+        ("x.toml", "preset = ['atari']", r"x.toml: preset must be a name, got \['atari'\]"),
+        ("x.toml", "seeds = [0, 0]", r"x.toml: seed 0 is given twice"),
+        ("x.toml", "seeds = '0'", r"x.toml: seeds must be whole numbers, got '0'"),
+        ("x.toml", "steps = 'many'", r"x.toml: steps must be a whole number such as 200000, 200k"),
+        ("x.toml", "steps = 1.5", r"x.toml: steps must be a whole number"),
+        ("x.toml", "fields = 5", r"x.toml: fields must give values to names of fields, got 5"),
+        ("x.toml", "variants = 5", r"x.toml: variants must give values to names of fields, got 5"),
+        ("x.toml", "env = " + "[" * 100_000, r"x.toml is nested too deeply"),
         ("x.py", "SWEEP = (", r"x.py cannot be run: SyntaxError: "),
-        ("x.py", "sweep = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is None"),
-        ("x.py", "SWEEP = 3", r"x.py must define SWEEP, a mico.sweeps.grid.Sweep, but that is 3"),
+        ("x.py", "sweep = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got None"),
+        ("x.py", "SWEEP = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got 3"),
         ("x.txt", "", r"is neither a .toml, .py or .json file nor a sweep with a name: "),
     ],
 )

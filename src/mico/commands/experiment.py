@@ -27,7 +27,7 @@ from mico.pages.report_figures import Undrawn
 from mico.results import plots
 from mico.results.folders import writable, write_json, write_whole
 from mico.results.intervals import printed
-from mico.results.lock import exclusive
+from mico.results.lock import locked_folder
 
 _CONFIG = "config.json"
 _LONGEST_ROW = 1000
@@ -60,8 +60,7 @@ def main(argv: list[str]) -> None:
     options, config = _parsed(name, module, argv[1:])
     if options.workers is not None and options.workers < 1:
         raise ValueError(f"workers must be at least 1, but is {options.workers}")
-    out = writable(options.out or Path("out") / name)
-    with exclusive(out):
+    with locked_folder(options.out or Path("out") / name) as out:
         _measure(name, module, config, options, out)
 
 

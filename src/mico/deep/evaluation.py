@@ -1,7 +1,7 @@
 """Episodes of a trained run: one in each of many environments side by side, so that short ones do not count twice."""
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -11,14 +11,22 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from mico.deep import frames, learner
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
 from mico.deep.settings import Run
-from mico.deep.trained import Trained
 from mico.deep.types import Params
+
+
+@runtime_checkable
+class TrainedRun(Protocol):
+    """A run and its parameters, as `Trained` has them."""
+
+    settings: Run
+    params: Params
+
 
 CHUNK = 250  # steps between looks at whether all episodes have ended
 
 
 def evaluate(
-    trained: Trained, *, episodes: int, seed: int, epsilon: float = 0.001, max_steps: int = 27_000
+    trained: TrainedRun, *, episodes: int, seed: int, epsilon: float = 0.001, max_steps: int = 27_000
 ) -> Float[np.ndarray, " E"]:
     """The return of each episode, ε-greedy; an episode longer than `max_steps` is cut there."""
     for name, count in (("episodes", episodes), ("max_steps", max_steps)):
@@ -44,7 +52,7 @@ class _Walk(NamedTuple):
 
 
 def _simulated(
-    trained: Trained, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
+    trained: TrainedRun, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
 ) -> Float[np.ndarray, " E"]:
     run, (epsilon, key) = trained.settings, chance
     walk = _begun(run, begin, episodes)
@@ -82,7 +90,7 @@ def _walked(run: Run, params: Params, walk: _Walk, chance: _Chance, length: int)
 
 
 def _hosted(
-    trained: Trained, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
+    trained: TrainedRun, episodes: int, begin: Key[Array, ""], chance: _Chance, max_steps: int
 ) -> Float[np.ndarray, " E"]:
     """As many at once as the environment is worth having, and then the others: each as it would be among all."""
     env = cast(AbstractHostEnv, trained.settings.env)
@@ -92,7 +100,7 @@ def _hosted(
 
 
 def _round(
-    trained: Trained, seeds: Int[np.ndarray, " E"], which: Int[np.ndarray, " N"], chance: _Chance, max_steps: int
+    trained: TrainedRun, seeds: Int[np.ndarray, " E"], which: Int[np.ndarray, " N"], chance: _Chance, max_steps: int
 ) -> Float[np.ndarray, " N"]:
     run, (epsilon, key) = trained.settings, chance
     envs = Episodes(cast(AbstractHostEnv, run.env).make(which.size), seeds[which])

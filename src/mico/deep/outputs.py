@@ -3,19 +3,25 @@
 import json
 import subprocess
 import time as clock
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 import jax
 
+from mico._checks import check_plain_name
 from mico.deep.fields import flat
+from mico.deep.parameters import parameter_files
 from mico.deep.settings import Label, Run, completed, describe, varied
 from mico.results.folders import write_json
+from mico.results.lock import LOCK_FILE
 from mico.results.log import Log, TensorBoard
 
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
+_FLEET_FILES = ("checkpoints", "fleet.json", "timing.jsonl", LOCK_FILE)
 _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy")
 _PACKAGES += ("gymnasium", "gymnax", "ale-py", "dm-control", "mujoco")
 
@@ -36,10 +42,11 @@ _NOTHING = Kept()
 
 
 class Outputs:
-    """The folder of a fleet, new or found again with the same runs in it, which stay as they are until `go_back`."""
+    """The folder of a fleet, new, or with the same runs in it, whose files stay as they are until `go_back`."""
 
     def __init__(self, out: Path, runs: Mapping[str, Run], steps: int, *, resume: bool, kept: Kept = _NOTHING):
         self.names = list(runs)
+        check_run_names(self.names, "names of runs")
         self.folders = [out / name for name in runs]
         described = [describe(run) for run in runs.values()]
         found = fleet_in(out, resume=resume)
@@ -68,14 +75,14 @@ class Outputs:
             (folder / "log.jsonl").touch()
 
     def check_nothing_learnt(self) -> None:
-        """Refuse to begin anew where runs left rows or parameters behind, which would be overwritten."""
+        """Refuse to start from step 0 where runs left rows or parameters behind, which would be overwritten."""
         rows = [log.path for log in self._logs if log.position]
-        params = [file for folder in self.folders for file in sorted((folder / "params").glob("[0-9]*.eqx"))]
+        params = [file for folder in self.folders for file in parameter_files(folder).values()]
         if rows or params:
             there = " and ".join(name for name, files in (("rows", rows), ("parameters", params)) if files)
             raise ValueError(
-                f"{self._out} holds {there} (such as {(params or rows)[0].relative_to(self._out)}), but no checkpoint"
-                " to go on from: put back its checkpoints, or begin anew in another folder"
+                f"{self._out} has {there} (such as {(params or rows)[0].relative_to(self._out)}), but no checkpoint"
+                " to resume from: restore its checkpoints, or train in another folder"
             )
 
     def check_logs(self, step: int, positions: Sequence[int]) -> None:
@@ -83,10 +90,10 @@ class Outputs:
         for log, position in zip(self._logs, positions, strict=True):
             kept = log.path.read_bytes()[:position] if log.position else b""
             if len(kept) < position or not kept.endswith(b"\n" * (position > 0)):
-                found = f"has {log.position}" if log.path.exists() else "is not there"
+                found = f"has {log.position}" if log.path.exists() else "is missing"
                 raise ValueError(
                     f"{log.path} is damaged: at step {step} it had {position} bytes, the last of which ended a row,"
-                    f" and now it {found}; put back the log as it was, or begin anew in another folder"
+                    f" and now it {found}; restore the log, or train in another folder"
                 )
 
     def go_back(self, step: int, positions: Sequence[int], *, tensorboard: bool) -> None:
@@ -126,53 +133,127 @@ class Outputs:
 
 
 def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
-    """What fleet.json says, or None in a folder that is new; anything else that may be there is refused."""
+    """Read the fleet.json of a folder that is to be written, and refuse folders that hold anything else.
+
+    Args:
+        out: A folder, or where one is to be made.
+        resume: Whether runs that are there may be continued.
+
+    Returns:
+        What fleet.json says, or None where there is nothing yet.
+
+    Raises:
+        ValueError: If the folder has runs and `resume` is false, or fleet.json is damaged or has names that are no
+            plain names, or there are other files and no runs.
+    """
     file = out / "fleet.json"
     if file.is_file():
         if not resume:
-            raise ValueError(f"{out} holds runs already: --resume goes on with them")
+            raise ValueError(
+                f"{out} already contains runs: resume (--resume, or resume=True in Python) to continue them, or choose"
+                " another folder as out"
+            )
         found = _read_json(file)
-        if not _describes_fleet(found):
-            raise ValueError(f"{file} does not describe a fleet: it needs runs, as many settings, and steps")
+        _check_fleet(found, file)
         return found
-    others = [entry.name for entry in out.iterdir() if entry.name != "lock"] if out.is_dir() else []
+    others = [entry.name for entry in out.iterdir() if entry.name != LOCK_FILE] if out.is_dir() else []
     if any(not name.startswith(".fleet.json") for name in others):
-        raise ValueError(f"{out} is not empty and holds no runs: {min(others)}")
+        raise ValueError(f"{out} is not empty and contains no runs, but {min(others)}: choose another folder as out")
     return None
 
 
 def kept_in(out: Path, *, resume: bool) -> Kept:
-    """As fleet.json holds it; nothing in a folder that is new."""
+    """Read what the fleet in a folder keeps for good; nothing in a folder that is new.
+
+    Args:
+        out: A folder, or where one is to be made.
+        resume: Whether runs that are there may be continued.
+
+    Raises:
+        ValueError: As `fleet_in` does.
+    """
     found = fleet_in(out, resume=resume) or {}
     one = [len(found["runs"])] if found else []  # which fleet.json does not tell
     return Kept([Label(**label) for label in found.get("labels", [])], found.get("parts", one))
 
 
+def check_run_names(names: Sequence[Any], what: str) -> None:
+    """Refuse names of runs that cannot be folders of their own inside that of a fleet.
+
+    Args:
+        names: The names, as they were read.
+        what: What they are, with their file.
+
+    Raises:
+        ValueError: If a name is not plain, is that of a file of the fleet, or comes twice.
+    """
+    for index, name in enumerate(names):
+        check_plain_name(name, f"{what}[{index}]")
+        if name in _FLEET_FILES:
+            raise ValueError(f"{what}[{index}] must not be {name!r}, which is a file of the fleet")
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ValueError(f"{what} must differ, but {twice!r} is there twice")
+
+
 def _read_json(file: Path) -> Any:
     try:
         return json.loads(file.read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
 
 
-def _describes_fleet(found: Any) -> bool:
+def _check_fleet(found: Any, file: Path) -> None:
+    """Refuse what does not describe a fleet: its names become folders, and its settings configurations."""
+    wrong = f"{file} does not describe a fleet"
     match found:
-        case {"runs": [*names], "settings": [*settings], "steps": int()}:
-            whole = all(isinstance(name, str) for name in names) and all(isinstance(one, dict) for one in settings)
-            given = found.get("labels", [])
-            named = all(isinstance(one, dict) and {*one} == {*Label._fields} for one in given)
-            parts = found.get("parts", [len(names)])
-            counted = isinstance(parts, list) and all(isinstance(size, int) for size in parts)
-            alike = len(names) == len(settings) == (sum(parts) if counted else -1)
-            return whole and alike and named and len(given) in (0, len(names))
-    return False
+        case {"runs": [_, *_] as names, "settings": [*settings], "steps": int(steps)} if not isinstance(steps, bool):
+            pass
+        case _:
+            raise ValueError(f"{wrong}: it needs runs, as many settings, and steps")
+    labels, parts = found.get("labels", []), found.get("parts", [len(names)])
+    if len(settings) != len(names):
+        raise ValueError(f"{wrong}: it has {len(names)} runs, but {len(settings)} settings")
+    if not isinstance(labels, list) or len(labels) not in (0, len(names)):
+        raise ValueError(f"{wrong}: labels must be a list with one for each run")
+    if not isinstance(parts, list) or any(type(size) is not int or size < 1 for size in parts):
+        raise ValueError(f"{wrong}: parts must be a list of whole numbers, got {parts!r}")
+    if sum(parts) != len(names):
+        raise ValueError(f"{wrong}: parts must add up to {len(names)} runs, got {parts!r}")
+    check_run_names(names, f"{file}: runs")
+    for index, one in enumerate(settings):
+        _check_settings(one, f"{wrong}: settings[{index}]")
+    for index, label in enumerate(labels):
+        if not isinstance(label, dict) or {*label} != {*Label._fields} or not isinstance(label["varied"], dict):
+            raise ValueError(f"{wrong}: labels[{index}] must have a name, settings and varied fields")
+        _check_settings(label["settings"], f"{wrong}: labels[{index}].settings")
+    check_run_names([label["name"] for label in labels], f"{file}: names of labels")
+
+
+def _check_settings(settings: Any, what: str) -> None:
+    """Refuse settings whose parts are not those of a run; what is in the parts is compared with the runs given."""
+    if not isinstance(settings, dict):
+        raise ValueError(f"{what} must be an object, got {settings!r}")
+    for part in ("agent", "metric", "env", "network", "replay", "schedule"):
+        own = settings.get(part, {} if part == "schedule" else ...)  # settings from before the schedule have none
+        if isinstance(own, dict) or (part == "metric" and own is None):
+            continue
+        raise ValueError(f"{what}.{part} must be an object, got {'nothing' if own is ... else repr(own)}")
+    for part in ("agent", "metric"):
+        if settings[part] is not None:
+            check_plain_name(settings[part].get("name"), f"{what}.{part}.name")
+    for name, kind in (("name", str), ("path", str | NoneType)):
+        if not isinstance(settings["env"].get(name), kind):
+            raise ValueError(f"{what}.env.{name} must be text, got {settings['env'].get(name)!r}")
+    if type(settings.get("seed")) is not int:
+        raise ValueError(f"{what}.seed must be a whole number, got {settings.get('seed')!r}")
 
 
 def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
-    """Refuse settings other than those the folder was made with; more steps are welcome."""
+    """Refuse settings other than those the folder was made with; more steps are allowed."""
     before = {name: flat(completed(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
     if len(before) != len(names):
-        raise ValueError(f"{len(names)} runs are asked for, but there are {len(before)} here: {', '.join(before)}")
+        raise ValueError(f"runs must be those of the folder, {', '.join(before)}, got {len(names)} runs")
     for (name, old), new in zip(before.items(), map(flat, described), strict=True):
         aside = "env.path" if "env.digest" in old else "env.digest"  # what is in a file counts, wherever it lies
         for field in dict.fromkeys([*old, *new]):
@@ -180,8 +261,8 @@ def _check_same(found: dict[str, Any], names: list[str], described: list[dict[st
             if was == now or field == aside:
                 continue
             if field == "env.digest":
-                other = f"which does not hold what the run here was made with: {old['env.path']!r} as it was then"
-                raise ValueError(f"env.path of {name} is {new['env.path']!r}, {other}")
+                other = f"which does not hold what the run here was made with: {old.get('env.path')!r} as it was then"
+                raise ValueError(f"env.path of {name} is {new.get('env.path')!r}, {other}")
             raise ValueError(f"{field} of {name} is {now!r}, but the run here was made with {was!r}")
     if [*before] != names:
         raise ValueError(f"the runs here are called {', '.join(before)}, not {', '.join(names)}")

@@ -1,6 +1,7 @@
 """The parameters of each run, for whoever wants to use what it learnt."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
@@ -13,12 +14,24 @@ from jaxtyping import Int
 
 from mico.results.folders import write_whole
 
+_SAVED = re.compile(r"(0|[1-9][0-9]*)\.eqx")
+_OURS = re.compile(rf"{_SAVED.pattern}|\.[0-9]+\.eqx(\.[0-9a-f]{{16}})?\.tmp")  # and what killed processes left
+_TRIES = 100  # a run would have to save so often between two looks at its folder
+
 
 def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], params: Any) -> None:
-    """Row i of every array into params/STEP.eqx of folder i; older ones go once the new one is whole.
+    """Save the parameters of each run as params/STEP.eqx, and remove those of earlier saves.
 
-    The step is the same for all, or each run's own. The digest of all that comes before it ends a file: Equinox reads
-    no further than the last array.
+    A file ends with the digest of all that comes before it, as Equinox reads no further than the last array. Only
+    files that were written here are removed, not what else is in params/. The caller holds the lock of the folder.
+
+    Args:
+        folders: The folder of each run.
+        step: The step of all runs, or that of each.
+        params: A pytree of arrays; row i of each belongs to run i.
+
+    Raises:
+        OSError: If they cannot be written.
     """
     on_host = jax.device_get(params)
     for index, (folder, own) in enumerate(zip(folders, np.broadcast_to(step, len(folders)))):
@@ -29,20 +42,49 @@ def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], 
         whole = where / f"{own}.eqx"
         write_whole(whole, data.getvalue() + _digest(data.getvalue()))
         for other in where.iterdir():
-            if other != whole:
+            if other != whole and _OURS.fullmatch(other.name) and (other.is_file() or other.is_symlink()):
                 other.unlink()
 
 
+def parameter_files(folder: Path) -> dict[int, Path]:
+    """The files with the parameters of a run by their steps, the newest first; other files are not ours.
+
+    Args:
+        folder: The folder of the run.
+    """
+    found = {file: _SAVED.fullmatch(file.name) for file in (folder / "params").glob("[0-9]*.eqx")}
+    steps = {int(match[1]): file for file, match in found.items() if match and file.is_file()}
+    return dict(sorted(steps.items(), reverse=True))
+
+
 def load_parameters(folder: Path, like: Any) -> tuple[int, Any]:
-    """The newest step whose parameters are there, and the parameters."""
-    while files := {int(file.stem): file for file in (folder / "params").glob("[0-9]*.eqx")}:
-        step = max(files)
-        try:
-            data = files[step].read_bytes()
-        except FileNotFoundError:  # a run that is still training has just replaced it
-            continue
-        return step, _parsed(files[step], data, like)
-    raise ValueError(f"{folder} holds no parameters yet: they come with the first checkpoint")
+    """Load the newest parameters of a run, which may still be training.
+
+    Args:
+        folder: The folder of the run.
+        like: A pytree of the same structure and shapes.
+
+    Returns:
+        The step at which they were saved, and the parameters.
+
+    Raises:
+        ValueError: If there are none, or the newest are damaged or belong to other settings.
+    """
+    vanished: set[int] = set()
+    for _ in range(_TRIES):
+        files = parameter_files(folder)
+        if not files:
+            break
+        for step, file in files.items():
+            try:
+                data = file.read_bytes()
+            except FileNotFoundError:
+                if step in vanished:  # and yet it is listed again: take the next newest
+                    continue
+                vanished.add(step)
+                break  # a run that is still training has just replaced it: look again
+            return step, _parsed(file, data, like)
+    raise ValueError(f"{folder} has no parameters yet: they are saved with the first checkpoint")
 
 
 def _parsed(file: Path, data: bytes, like: Any) -> Any:

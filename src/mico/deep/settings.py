@@ -10,6 +10,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from mico._checks import make_plain_name
 from mico.deep.agents import AGENTS, SAC, AbstractAgent
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
 from mico.deep.fields import check_choices, check_least, check_range, fixed, flat, number
@@ -162,10 +163,10 @@ def run_names(runs: Sequence[Run]) -> list[str]:
         described = describe(run)
         metric = "none" if described["metric"] is None else described["metric"]["name"]
         fields = [f"{field.rpartition('.')[2].replace('_', '-')}{value}" for field, value in own.items()]
-        names.append("-".join([described["agent"]["name"], metric, *fields, f"seed{run.seed}"]))
+        names.append(make_plain_name("-".join([described["agent"]["name"], metric, *fields, f"seed{run.seed}"])))
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise ValueError(f"runs of a fleet must differ, but there are several of {twice[0]}")
+        raise ValueError(f"runs must differ, but several are {twice[0]}: give each seed and each value of a field once")
     return names
 
 

@@ -25,8 +25,7 @@ from mico.deep.room import check_room, warn_of_disk
 from mico.deep.rows import added, means, nothing
 from mico.deep.settings import Label, Run, run_names
 from mico.deep.signals import stop_signals
-from mico.results.folders import writable
-from mico.results.lock import exclusive
+from mico.results.lock import locked_folder
 from mico.results.log import split_row, summary_writer
 
 CheckpointReplay = Literal["whole", "empty"]
@@ -150,7 +149,7 @@ def train(
         shape = jax.eval_shape(parts.begin)  # what cannot be made is refused before anything is written
         check_room(shape, runs[0], len(runs))
         with (
-            exclusive(writable(out)),
+            locked_folder(out),
             closing(Outputs(out, named, steps, resume=resume, kept=kept)) as outputs,
             closing(Checkpoints(out / "checkpoints")) as checkpoints,
         ):

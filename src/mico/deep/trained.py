@@ -1,4 +1,4 @@
-"""A trained run in Python: what it would do, how it represents states, and how far apart it takes them to be."""
+"""A trained run in Python: how it acts, what it predicts, and how it represents states and how far apart."""
 
 import json
 from pathlib import Path
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from mico.deep import learner
 from mico.deep.agents import AbstractAgent, AbstractValueAgent
+from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.parameters import load_parameters
 from mico.deep.settings import Run, revive
@@ -21,38 +22,135 @@ Observations = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
 
 @final
 class Trained:
-    """A run with the parameters it had at `step`. Observations are single ones or batches of them."""
+    """A run with the parameters that it had at one step of its training; `load` reads one from its folder.
+
+    Observations are what the network sees: with `replay.stack` of 4, four frames. One observation gives one answer,
+    and a batch (a leading axis) a batch of answers.
+
+    Args:
+        settings: The run: its agent, metric loss, environment, network and seed.
+        step: The step of the training that the parameters are from.
+        params: The parameters of the agent.
+
+    Attributes:
+        settings: The run.
+        step: The step of the training.
+        params: The parameters.
+
+    Examples:
+        >>> import numpy as np
+        >>> from mico.deep import load
+        >>> trained = load("runs/demo/dqn-mico-seed0")  # of mdp/frozen-lake, whose 17 states are rows of np.eye(17)
+        >>> trained.predict(np.eye(17)).shape
+        (17, 4)
+        >>> trained.distance(np.eye(17), np.eye(17)).shape
+        (17, 17)
+    """
 
     def __init__(self, settings: Run, step: int, params: Params):
         self.settings, self.step, self.params = settings, step, params
 
-    def values(self, observation: Observations) -> Float[np.ndarray, "*B A"]:
-        """The value of each action; sampled fractions (IQN) are the same in every call."""
-        agent = self.settings.agent
-        if not isinstance(agent, AbstractValueAgent):
-            raise ValueError(f"values are of one of several actions, but those of {self.settings.env.name} are vectors")
-        batch, single = self._batch(observation)
-        found = np.asarray(_values(agent, self.params, self.settings.seed, batch))
-        return found[0] if single else found
-
     def act(self, observation: Observations) -> int | Shaped[np.ndarray, "..."]:
-        """What it takes for the best action."""
+        """Choose the action that the run takes for the best, without exploration.
+
+        Args:
+            observation: One observation, or a batch.
+
+        Returns:
+            The action with the largest value; of agents for vectors of actions (SAC) the mean of their policy.
+
+        Raises:
+            ValueError: If the observation has another shape or type than those of the environment.
+
+        Examples:
+            >>> import numpy as np
+            >>> from mico.deep import load
+            >>> trained = load("runs/demo/dqn-mico-seed0")
+            >>> trained.act(np.eye(17)[0]) in range(4)
+            True
+            >>> trained.act(np.eye(17)).shape
+            (17,)
+        """
         batch, single = self._batch(observation)
         found = np.asarray(_best(self.settings.agent, self.params, self.settings.seed, batch))
         if found.ndim == 1 and single:
             return int(found[0])
         return found[0] if single else found
 
+    def predict(self, observation: Observations) -> Float[np.ndarray, "*B A"]:
+        """Predict the value of each action. Agents with sampled fractions (IQN) sample the same ones in every call.
+
+        Args:
+            observation: One observation, or a batch.
+
+        Returns:
+            The values, with the actions on the last axis.
+
+        Raises:
+            ValueError: If the actions are vectors, which have no value each (`act` gives the mean action), or the
+                observation has another shape or type than those of the environment.
+
+        Examples:
+            >>> import numpy as np
+            >>> from mico.deep import load
+            >>> trained = load("runs/demo/dqn-mico-seed0")
+            >>> trained.predict(np.eye(17)[0]).shape
+            (4,)
+        """
+        agent = self.settings.agent
+        if not isinstance(agent, AbstractValueAgent):
+            raise ValueError(
+                f"predict needs an agent with a value for each action, but the actions of {self.settings.env.name} are"
+                " vectors: act gives the mean action"
+            )
+        batch, single = self._batch(observation)
+        found = np.asarray(_values(agent, self.params, self.settings.seed, batch))
+        return found[0] if single else found
+
     def represent(self, observation: Observations) -> Float[np.ndarray, "*B D"]:
-        r"""$\phi_\omega$."""
+        r"""Compute the representation $\phi_\omega$, the output of the encoder that the metric loss shapes.
+
+        Args:
+            observation: One observation, or a batch.
+
+        Returns:
+            The representation, on the last axis.
+
+        Raises:
+            ValueError: If the observation has another shape or type than those of the environment.
+
+        Examples:
+            >>> import numpy as np
+            >>> from mico.deep import load
+            >>> trained = load("runs/demo/dqn-mico-seed0")
+            >>> len(trained.represent(np.eye(17)))
+            17
+        """
         batch, single = self._batch(observation)
         found = np.asarray(_represented(self.params, batch))
         return found[0] if single else found
 
     def distance(self, one: Observations, other: Observations) -> float | Float[np.ndarray, "..."]:
-        """What the run's metric loss learns of a pair, or without one MICo's U_ω.
+        r"""Compute the distance that the run's metric loss learns, or MICo's $U_\omega$ in a run without one.
 
-        Two observations give a number, two batches that of every one with every other.
+        Args:
+            one: One observation, or a batch.
+            other: One observation, or a batch.
+
+        Returns:
+            A number for two observations; for batches the distances of every pair, a row for each of the first.
+
+        Raises:
+            ValueError: If an observation has another shape or type than those of the environment.
+
+        Examples:
+            >>> import numpy as np
+            >>> from mico.deep import load
+            >>> trained = load("runs/demo/dqn-mico-seed0")
+            >>> trained.distance(np.eye(17)[0], np.eye(17)[1]) >= 0
+            True
+            >>> trained.distance(np.eye(17)[0], np.eye(17)).shape
+            (17,)
         """
         metric = MICo() if self.settings.metric is None else self.settings.metric
         (x, x_single), (y, y_single) = self._batch(one), self._batch(other)
@@ -60,6 +158,31 @@ class Trained:
         found = found[0] if x_single else found
         found = found[..., 0] if y_single else found
         return float(found) if found.ndim == 0 else found
+
+    def evaluate(
+        self, *, episodes: int, seed: int, epsilon: float = 0.001, max_steps: int = 27_000
+    ) -> Float[np.ndarray, " E"]:
+        """Play episodes of the run's environment, ε-greedily, as `mico evaluate` does.
+
+        Args:
+            episodes: How many.
+            seed: Of the environments and the random actions.
+            epsilon: The share of random actions.
+            max_steps: Where episodes are cut.
+
+        Returns:
+            The return of each episode, without discount.
+
+        Raises:
+            ValueError: If a number is out of its range.
+
+        Examples:
+            >>> from mico.deep import load
+            >>> trained = load("runs/demo/dqn-mico-seed0")
+            >>> trained.evaluate(episodes=5, seed=0).shape
+            (5,)
+        """
+        return evaluate(self, episodes=episodes, seed=seed, epsilon=epsilon, max_steps=max_steps)
 
     def _batch(self, observation: Observations) -> tuple[Shaped[np.ndarray, "B ..."], bool]:
         """Observations as a batch, and whether there was but one; bytes stay bytes, which the networks rely on."""
@@ -102,25 +225,44 @@ def _measured(
 
 
 def load(folder: str | Path) -> Trained:
-    """The run in a folder, with its newest parameters; it may still be training."""
+    """Load a run with its newest parameters; it may still be training.
+
+    Args:
+        folder: The folder of one run, with its config.json and params/: OUT/RUN of `mico train`.
+
+    Returns:
+        The run, at the step that its parameters are from.
+
+    Raises:
+        ValueError: If the folder has no run or no parameters yet, or they are damaged, or its agent, metric loss or
+            environment is unknown here.
+        ModuleNotFoundError: If its environment needs a package that is not installed.
+
+    Examples:
+        >>> from mico.deep import load
+        >>> trained = load("runs/demo/dqn-mico-seed0")
+        >>> trained.settings.env.name
+        'mdp/frozen-lake'
+    """
     path = Path(folder)
     described = _described(path)
     try:
         settings = revive(described)
         blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path / 'config.json'} describes no run that can be made here: {error!r}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        why = f"{error.args[0]!r} is missing or unknown" if isinstance(error, KeyError) and error.args else error
+        raise ValueError(f"{path / 'config.json'} describes no run that can be made here: {why}") from error
     step, params = load_parameters(path, blank)
     return Trained(settings, min(step, _frozen_at(path) or step), params)
 
 
 def _frozen_at(path: Path) -> int | None:
-    """Where a run that was not finite stopped learning, by the last row of its log, as older parameters do not."""
+    """The step at which a run stopped learning because it was not finite, which its parameters may be older than."""
     log = path / "log.jsonl"
     rows = log.read_bytes().split(b"\n") if log.is_file() else []
     try:
         return json.loads(next(filter(None, reversed(rows)), b"{}")).get("not_finite_at")
-    except (ValueError, AttributeError):  # it is still being written, or damaged, which whoever needs the log will say
+    except (ValueError, AttributeError, RecursionError):  # it is still being written, or damaged: no matter here
         return None
 
 
@@ -130,8 +272,8 @@ def _described(path: Path) -> Any:
     if not file.is_file():
         inside = sorted(entry.parent.name for entry in path.glob("*/config.json"))
         hint = f"; the runs in it are {', '.join(inside)}" if inside else ""
-        raise ValueError(f"{path} is no run: it has no config.json{hint}")
+        raise ValueError(f"{path} is not the folder of a run: it has no config.json{hint}")
     try:
         return json.loads(file.read_bytes())["settings"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error!r}") from error

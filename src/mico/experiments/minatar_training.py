@@ -15,8 +15,7 @@ from mico.experiments.minatar_plan import PHASES, Config
 from mico.experiments.minatar_results import Missing, known, lacking, parts_of
 from mico.results import condensed
 from mico.results.condensed import Condensed
-from mico.results.folders import writable
-from mico.results.lock import exclusive
+from mico.results.lock import locked_folder
 from mico.sweeps import local
 from mico.sweeps.fleets import finished
 from mico.sweeps.grid import Cell
@@ -47,7 +46,7 @@ def _train(missing: Missing, results: Condensed, config: Config, runs: Path, fol
     if not missing.cells:
         return
     try:
-        with exclusive(writable(out)):
+        with locked_folder(out):
             others = set(part.cells) - set(missing.cells)
             fleets = planned(part.sweep, out, Limits(None, config.max_runs), without=others)
             for label in (label for fleet in fleets for label in fleet.labels()):

@@ -3,8 +3,15 @@
 import errno
 import json
 import os
+import re
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+_ABANDONED = 3600.0  # seconds after which nobody is writing a temporary file any more
 
 
 def writable(folder: Path) -> Path:
@@ -15,22 +22,68 @@ def writable(folder: Path) -> Path:
     return folder
 
 
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Make a folder if need be; if the block fails, what was made here is removed again, as far as it is empty."""
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
+    try:
+        yield writable(folder)
+    except BaseException:
+        with suppress(OSError):  # from the first that is not empty
+            for path in filter(os.path.lexists, missing):
+                path.rmdir()
+        raise
+
+
 def write_json(path: Path, data: Any) -> None:
     """Write a JSON file whole."""
     write_whole(path, (json.dumps(data, indent=2, allow_nan=False) + "\n").encode())
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that, whatever happens meanwhile, it is the old one or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Write a file so that, whatever happens meanwhile, it is the old one or the new one, never a part.
+
+    The data go to a new file beside it, which then takes its name. Several processes may write one file at once: the
+    last one to end wins. Links are replaced, never followed.
+
+    Args:
+        path: The file.
+        data: What it is to hold.
+
+    Raises:
+        OSError: If it cannot be written, with its path.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        temporary.write_bytes(data)
-        sync(temporary)
+        with open(temporary, "xb") as file:  # "x" makes a new file, and never opens what is there
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     sync(path.parent)
+    _remove_abandoned(path)
+
+
+def is_temporary(name: str, of: str) -> bool:
+    """Whether a file name is one that `write_whole` gives to a file `of` while it is written."""
+    return re.fullmatch(rf"\.{re.escape(of)}\.[0-9a-f]{{16}}\.tmp", name) is not None
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed processes left beside a file: a writer needs seconds, so an hour is long enough."""
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for entry in entries:
+            if is_temporary(entry.name, path.name) and _is_old(entry):
+                os.unlink(entry.path)
+
+
+def _is_old(entry: os.DirEntry) -> bool:
+    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED
 
 
 def sync(path: Path) -> None:

@@ -63,11 +63,32 @@ def _check_answers(address: str) -> None:
         raise ValueError(f"no Ray cluster at --ray {address}: {why}") from error
 
 
+def check_room(need: Need) -> None:
+    """Refuse what no node of the cluster has: Ray would wait for one for ever.
+
+    Args:
+        need: What a fleet takes of its node.
+
+    Raises:
+        ValueError: If no node has as much, with what they have.
+    """
+    nodes, gpus = [node["Resources"] for node in ray.nodes() if node["Alive"]], _gpus(need)
+    if not any(node.get("CPU", 0) >= need.cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        shown = ", ".join(sorted({f"{node.get('CPU', 0):g} cores and {node.get('GPU', 0):g} GPUs" for node in nodes}))
+        raise ValueError(f"a fleet needs {need.cpus:g} cores and {gpus:g} GPUs, but the nodes have {shown}")
+
+
 def on_ray(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, need: Need) -> None:
-    """All fleets as tasks of the cluster this process is connected to; `out` is a folder that all its nodes see."""
-    gpus = need.gpus if need.gpus is not None else float(ray.cluster_resources().get("GPU", 0) > 0)
-    placed = {"num_cpus": need.cpus, "num_gpus": gpus, "max_retries": need.retries}
-    _check_room(need.cpus, gpus)
+    """Train fleets as tasks of the cluster that this process is connected to.
+
+    Args:
+        fleets: The fleets.
+        out: The folder of the sweep, which all nodes see.
+        manner: How they are trained.
+        watch: Called with the newest state of a fleet.
+        need: What a fleet takes of its node.
+    """
+    placed = {"num_cpus": need.cpus, "num_gpus": _gpus(need), "max_retries": need.retries}
     alone = ray.remote(max_calls=1)(_work)  # a process for each fleet, which leaves nothing to the next
     task = alone.options(**placed, scheduling_strategy="SPREAD")
     tries = dict.fromkeys(fleets, 0)
@@ -133,9 +154,6 @@ def _stop(references: list[Any]) -> None:
         _, references = ray.wait(references, num_returns=len(references), timeout=_LOOK)
 
 
-def _check_room(cpus: float, gpus: float) -> None:
-    """Refuse what no node has: Ray would wait for one for ever."""
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
-        shown = ", ".join(sorted({f"{node.get('CPU', 0):g} cores and {node.get('GPU', 0):g} GPUs" for node in nodes}))
-        raise ValueError(f"a fleet needs {cpus:g} cores and {gpus:g} GPUs, but the nodes have {shown}")
+def _gpus(need: Need) -> float:
+    """GPUs of a fleet: as asked for, or one if the cluster has any."""
+    return need.gpus if need.gpus is not None else float(ray.cluster_resources().get("GPU", 0) > 0)

@@ -11,6 +11,7 @@ from mico.deep.settings import Run
 from mico.sweeps.plan import Fleet
 
 Device = Literal["cpu", "gpu"]
+GPU_MEMORY = 130e9  # bytes that a fleet may take on an H200, which has 141 GB
 DEVICES: dict[Device, str] = {"cpu": "two CPU cores", "gpu": "one H200"}
 
 

@@ -3,20 +3,29 @@
 import runpy
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from mico.deep.envs.names import near
-from mico.sweeps.grid import Sweep
+from mico.sweeps.grid import Sweep, make_sweep, read_entry
 from mico.sweeps.manifest import read_manifest
 from mico.sweeps.named import SWEEPS
 
-_ENTRIES = [field.name for field in fields(Sweep)]
-
 
 def entries(source: str) -> dict[str, Any]:
-    """What a sweep of a name, or in a file, says."""
+    """Read the entries of a sweep, by its name or from a file.
+
+    Args:
+        source: The name of a sweep, or the path of a TOML file, of a Python file that defines SWEEP (which is run), or
+            of the sweep.json of another sweep.
+
+    Returns:
+        Its entries, such as `Sweep` takes.
+
+    Raises:
+        ValueError: If there is no such sweep, or an entry of the file is not as it must be.
+        OSError: If the file cannot be read.
+    """
     if source in SWEEPS:
         return SWEEPS[source].sweep.as_json()
     path = Path(source)
@@ -32,29 +41,29 @@ def entries(source: str) -> dict[str, Any]:
 
 
 def sweep_of(given: Mapping[str, Any]) -> Sweep:
-    """The sweep that entries describe."""
-    for name in given:
-        if name not in _ENTRIES:
-            raise ValueError(f"{name!r} is no entry of a sweep: did you mean {near(name, _ENTRIES)}?")
-    for name in ("steps", "env"):
-        if name not in given:
-            raise ValueError(f"a sweep needs {name}")
-    return Sweep(**given)
+    """Make the sweep that entries describe, as `make_sweep` does."""
+    return make_sweep(given)
 
 
 def _from_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply") from error
+    try:
+        return {name: read_entry(name, value) for name, value in found.items()}
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def _from_python(path: Path) -> dict[str, Any]:
     path.read_bytes()  # an OSError that names the file, if it cannot be read
     try:
         found = runpy.run_path(str(path)).get("SWEEP")
-    except Exception as error:  # whatever a file of somebody's own may do
+    except (Exception, SystemExit) as error:  # whatever a file of somebody's own may do
         raise ValueError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
     if not isinstance(found, Sweep):
-        raise ValueError(f"{path} must define SWEEP, a mico.sweeps.grid.Sweep, but that is {found!r}")
+        raise ValueError(f"{path} must define SWEEP as a mico.sweeps.grid.Sweep, got {found!r}")
     return found.as_json()

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from itertools import product
 from typing import Any
 
+from mico._checks import count
 from mico.deep.envs.names import near
 from mico.deep.fields import flat
 from mico.sweeps.absent import Shape, shape_of
@@ -19,8 +21,25 @@ Values = tuple[tuple[str, Any], ...]
 class Sweep:
     """Every environment with every agent, metric loss, seed and combination of fields, and each of those per variant.
 
-    A variant sets some fields, none in the plainest. What does not apply to a run, such as the fields of a metric loss
-    to a baseline, does not multiply it.
+    What does not apply to a run, such as the fields of a metric loss to a baseline, does not multiply it.
+
+    Args:
+        steps: Agent steps of each run.
+        env: One environment or several, as family/member.
+        agent: One agent or several.
+        metric: One metric loss or several; "none" is the baseline.
+        seeds: One seed or several.
+        preset: Settings by name; None for those of the environment's family.
+        fields: One value or several by the dotted names of fields.
+        variants: Arms that change a few fields each, instead of every combination of them.
+
+    Raises:
+        ValueError: If an entry is not as it must be.
+
+    Examples:
+        >>> sweep = Sweep(200_000, "mdp/four-rooms", metric=["none", "mico"], fields={"metric.alpha": [0.01, 0.1]})
+        >>> len(cells(sweep))
+        3
     """
 
     steps: int
@@ -33,20 +52,8 @@ class Sweep:
     variants: Sequence[Mapping[str, Any]] = ({},)
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise ValueError(f"steps must be a whole number of at least 1, but is {self.steps!r}")
-        if not isinstance(self.preset, str | None):
-            raise ValueError(f"preset must be a name, but is {self.preset!r}")
-        for name in _LISTS:
-            kind = int if name == "seeds" else str
-            object.__setattr__(self, name, _listed(name, getattr(self, name), kind))
-        far = [seed for seed in self.seeds if not 0 <= seed < 2**31]
-        if far:
-            raise ValueError(f"seeds must lie in [0, 2³¹), but has {far[0]}")
-        given = {name: _listed(name, values) for name, values in named_values("fields", self.fields).items()}
-        object.__setattr__(self, "fields", given)
-        variants = _listed("variants", self.variants)
-        object.__setattr__(self, "variants", tuple(named_values("variants", variant) for variant in variants))
+        for name in ENTRIES:
+            object.__setattr__(self, name, read_entry(name, getattr(self, name)))
         both = [name for variant in self.variants for name in variant if name in self.fields]
         if both:
             raise ValueError(f"{both[0]} is one of the fields, and a variant sets it too")
@@ -56,6 +63,9 @@ class Sweep:
         found = asdict(self)
         fields = {name: list(values) for name, values in self.fields.items()}
         return found | {name: list(found[name]) for name in (*_LISTS, "variants")} | {"fields": fields}
+
+
+ENTRIES = tuple(entry.name for entry in dataclass_fields(Sweep))
 
 
 @dataclass(frozen=True)
@@ -98,13 +108,70 @@ def arms(sweep: Sweep) -> list[str]:
     return several + [name for name in names if name not in alike]
 
 
+def read_entry(name: str, value: Any) -> Any:
+    """Read an entry of a sweep, of a file or given in Python, as `Sweep` holds it.
+
+    Args:
+        name: One of `ENTRIES`.
+        value: One value or several, whichever the entry takes.
+
+    Returns:
+        A number for `steps`, a name or None for `preset`, dictionaries for `fields` and `variants`, and a tuple for the
+        others.
+
+    Raises:
+        ValueError: If the entry is unknown, or the value is not one of it.
+    """
+    if name not in ENTRIES:
+        raise ValueError(f"{name!r} is no entry of a sweep: did you mean {near(name, ENTRIES)}?")
+    if name == "steps":
+        return _positive(count(value, name), name)
+    if name == "preset":
+        if not isinstance(value, str | None):
+            raise ValueError(f"preset must be a name, got {value!r}")
+        return value
+    if name == "fields":
+        return {field: _listed(field, values) for field, values in named_values(name, value).items()}
+    if name == "variants":
+        return tuple(named_values(name, variant) for variant in _listed(name, value))
+    values = _listed(name, value, int if name == "seeds" else str)
+    far = [seed for seed in values if name == "seeds" and not 0 <= seed < 2**31]
+    if far:
+        raise ValueError(f"seeds must lie in [0, 2³¹), got {far[0]}")
+    return values
+
+
+def make_sweep(entries: Mapping[str, Any]) -> Sweep:
+    """Make a sweep of its entries.
+
+    Args:
+        entries: Values by the names of `ENTRIES`, of which `steps` and `env` are needed; steps also as "200k" or 1e6.
+
+    Raises:
+        ValueError: If an entry is unknown, missing or not as it must be.
+    """
+    given = {name: read_entry(name, value) for name, value in entries.items()}
+    for name, what in (("steps", "agent steps of each run"), ("env", "one environment or several")):
+        if name not in given:
+            raise ValueError(f"{name} is missing: give --{name}, {what}, or {name} in the file of the sweep")
+    return Sweep(**given)
+
+
 def named_values(entry: str, given: Any) -> dict[str, Any]:
-    """What an entry gives to fields, by their dotted names; log-period, as in flags, is log_period."""
+    """Read what an entry gives to fields, by dotted names with underscores: log-period, as in flags, is log_period.
+
+    Args:
+        entry: The entry, `fields` or `variants`.
+        given: Values by names, nested or dotted.
+
+    Raises:
+        ValueError: If it does not give values to names, or gives one twice.
+    """
     if not isinstance(given, Mapping):
-        raise ValueError(f"{entry} must give values to names of fields, but is {given!r}")
+        raise ValueError(f"{entry} must give values to names of fields, got {given!r}")
     found = {}
-    for spelt, value in flat(given).items():
-        name = spelt.replace("-", "_")
+    for written, value in flat(given).items():
+        name = written.replace("-", "_")
         if name in found:
             raise ValueError(f"{entry} gives {name} twice, with - and with _")
         found[name] = value
@@ -131,14 +198,20 @@ def _fitted(shape: Shape, name: str, values: Iterable[Any]) -> list[Any]:
     return fitted
 
 
+def _positive(value: int, name: str) -> int:
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1, got {value}")
+    return value
+
+
 def _listed(name: str, given: Any, kind: type | None = None) -> tuple[Any, ...]:
     """One value or several as a tuple, none of them twice."""
     values = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
     if not values:
-        raise ValueError(f"{name} needs a value, but is empty")
+        raise ValueError(f"{name} must have at least one value, got none")
     wrong = [value for value in values if kind and (isinstance(value, bool) or not isinstance(value, kind))]
     if wrong:
-        raise ValueError(f"{name} must hold {'names' if kind is str else 'whole numbers'}, but has {wrong[0]!r}")
+        raise ValueError(f"{name} must be {'names' if kind is str else 'whole numbers'}, got {wrong[0]!r}")
     _check_once(name, values)
     return values
 
@@ -146,4 +219,4 @@ def _listed(name: str, given: Any, kind: type | None = None) -> tuple[Any, ...]:
 def _check_once(name: str, values: Sequence[Any]) -> None:
     twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
     if twice is not None:
-        raise ValueError(f"{name} has {twice!r} twice")
+        raise ValueError(f"{'seed' if name == 'seeds' else name} {twice!r} is given twice")

@@ -4,14 +4,20 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import NoneType
 from typing import Any, NamedTuple
 
 from mico import __version__
+from mico._checks import check_plain_name
 from mico.results.folders import write_json
-from mico.sweeps.grid import Cell, Sweep, arms, cells
+from mico.results.lock import LOCK_FILE
+from mico.sweeps.grid import Cell, Sweep, arms, cells, make_sweep
 from mico.sweeps.plan import Fleet, Member, plan
+from mico.sweeps.status import STATUS_FOLDER
 
-_FILE = "sweep.json"
+MANIFEST = "sweep.json"
+_TAKEN = (MANIFEST, STATUS_FOLDER, LOCK_FILE)
+_SHOWN = 80  # letters of a value in an error
 
 
 class Limits(NamedTuple):
@@ -46,8 +52,8 @@ def write_manifest(out: Path, sweep: Sweep, fleets: Sequence[Fleet]) -> None:
         for fleet in fleets
     ]
     found = {"version": __version__, "sweep": sweep.as_json(), "fleets": described}
-    if not (out / _FILE).exists() or json.loads((out / _FILE).read_bytes()) != json.loads(json.dumps(found)):
-        write_json(out / _FILE, found)
+    if not (out / MANIFEST).exists() or json.loads((out / MANIFEST).read_bytes()) != json.loads(json.dumps(found)):
+        write_json(out / MANIFEST, found)
 
 
 def _described(member: Member, fleet: Fleet) -> dict[str, Any]:
@@ -58,12 +64,12 @@ def _described(member: Member, fleet: Fleet) -> dict[str, Any]:
 
 def _kept(sweep: Sweep, out: Path) -> list[Fleet]:
     """The fleets in the folder, which must be of this sweep or of a part of it."""
-    file = out / _FILE
+    file = out / MANIFEST
     if not file.exists():
         others = sorted(entry.name for entry in out.iterdir()) if out.is_dir() else []
-        others = [name for name in others if name != "lock" and not name.startswith(f".{_FILE}")]
+        others = [name for name in others if name != LOCK_FILE and not name.startswith(f".{MANIFEST}")]
         if others:
-            raise ValueError(f"{out} is not empty and holds no sweep: {others[0]}")
+            raise ValueError(f"{out} is not empty and contains no sweep, but {others[0]}: choose another folder as out")
         return []
     before, kept = read_manifest(file)
     _check_extends(before, sweep)
@@ -71,28 +77,94 @@ def _kept(sweep: Sweep, out: Path) -> list[Fleet]:
 
 
 def read_manifest(file: Path) -> tuple[Sweep, list[Fleet]]:
-    """The sweep and its fleets."""
+    """Read a manifest, which somebody else may have written: its names become folders.
+
+    Args:
+        file: The sweep.json of a sweep.
+
+    Returns:
+        The sweep and its fleets.
+
+    Raises:
+        ValueError: If it is not the manifest of a sweep, with what is wrong in it.
+        OSError: If it cannot be read.
+    """
     try:
         found = json.loads(file.read_bytes())
-        sweep = Sweep(**found["sweep"])
+        sweep = make_sweep(_entry(found, "sweep", "", _OBJECT))
         told_apart = arms(sweep)
-        return sweep, [_revived(fleet, sweep.steps, told_apart) for fleet in found["fleets"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is not the manifest of a sweep: {error!r}") from error
+        described = _entry(found, "fleets", "", _LIST)
+        fleets = [_read_fleet(fleet, f"fleets[{index}].", sweep, told_apart) for index, fleet in enumerate(described)]
+        _check_names([fleet.name for fleet in fleets], "fleets", ".name")
+        return sweep, fleets
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not the manifest of a sweep: {error}") from error
 
 
-def _revived(described: dict[str, Any], steps: int, told_apart: Sequence[str]) -> Fleet:
-    members = []
-    for run in described["runs"]:
-        fields = tuple(run["fields"].items())
-        cell = Cell(run["env"], run["agent"], run["metric"], run["preset"], fields, run["seed"])
-        varied = tuple((name, value) for name, value in fields if name in told_apart)
-        members.append(Member(cell, run["name"], varied))
-    return Fleet(described["name"], steps, tuple(members), described["bytes"])
+class _Kind(NamedTuple):
+    """The types that an entry may have, and what they are called."""
+
+    types: tuple[type, ...]
+    words: str
+
+    def has(self, value: Any) -> bool:
+        return isinstance(value, self.types) and (bool in self.types or not isinstance(value, bool))
+
+
+_OBJECT, _LIST = _Kind((dict,), "an object"), _Kind((list,), "a list")
+_TEXT, _COUNT = _Kind((str,), "text"), _Kind((int,), "a whole number")
+_TEXT_OR_NULL = _Kind((str, NoneType), "text or null")
+_VALUE = _Kind((str, int, float, bool, NoneType), "text, a number, true, false or null")
+
+
+def _entry(found: Any, name: str, where: str, kind: _Kind) -> Any:
+    """An entry of an object in the manifest, which must be of a kind."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{where.rstrip('.') or 'it'} must be an object, got {_short(found)}")
+    if name not in found:
+        raise ValueError(f"{where}{name} is missing")
+    if not kind.has(found[name]):
+        raise ValueError(f"{where}{name} must be {kind.words}, got {_short(found[name])}")
+    return found[name]
+
+
+def _read_fleet(described: Any, where: str, sweep: Sweep, told_apart: Sequence[str]) -> Fleet:
+    name = check_plain_name(_entry(described, "name", where, _TEXT), f"{where}name")
+    size = _entry(described, "bytes", where, _COUNT)
+    runs = _entry(described, "runs", where, _LIST)
+    if not runs:
+        raise ValueError(f"{where}runs must have at least one run")
+    members = [_read_member(run, f"{where}runs[{index}].", told_apart) for index, run in enumerate(runs)]
+    _check_names([member.name for member in members], f"{where}runs", ".name")
+    return Fleet(name, sweep.steps, tuple(members), size)
+
+
+def _read_member(run: Any, where: str, told_apart: Sequence[str]) -> Member:
+    name = check_plain_name(_entry(run, "name", where, _TEXT), f"{where}name")
+    given = _entry(run, "fields", where, _OBJECT)
+    fields = tuple((field, _entry(given, field, f"{where}fields.", _VALUE)) for field in given)
+    env, agent, metric = (_entry(run, part, where, _TEXT) for part in ("env", "agent", "metric"))
+    preset, seed = _entry(run, "preset", where, _TEXT_OR_NULL), _entry(run, "seed", where, _COUNT)
+    cell = Cell(env, agent, metric, preset, fields, seed)
+    return Member(cell, name, tuple((field, value) for field, value in fields if field in told_apart))
+
+
+def _check_names(names: Sequence[str], where: str, entry: str) -> None:
+    """Refuse names that are there twice, or are those of files in the same folder."""
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise ValueError(f"{where}[{index}]{entry} must differ from those before it, got {name!r} again")
+        if name in _TAKEN:
+            raise ValueError(f"{where}[{index}]{entry} must not be {name!r}, which is a file of the sweep")
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
 
 def _check_extends(before: Sweep, now: Sweep) -> None:
-    """Refuse a sweep that is another one; more of what there were several of, and more seeds, are welcome."""
+    """Refuse a sweep that is another one; more of what there were several of, and more seeds, are allowed."""
     for name in ("steps", "preset", "variants"):
         _check_equal(name, getattr(before, name), getattr(now, name))
     for name in ("env", "agent", "metric", "seeds"):
@@ -107,13 +179,17 @@ def _check_extends(before: Sweep, now: Sweep) -> None:
 
 def _check_equal(name: str, old: Any, new: Any) -> None:
     if old != new:
-        raise ValueError(f"{name} is {_shown(new)}, but the sweep here was made with {_shown(old)}")
+        raise ValueError(_differs(name, old, new))
 
 
 def _check_more(name: str, old: Sequence[Any], new: Sequence[Any]) -> None:
     gone = [value for value in old if value not in new]
     if gone:
-        raise ValueError(f"{name} is {_shown(new)}, but the sweep here was made with {_shown(old)}")
+        raise ValueError(_differs(name, old, new))
+
+
+def _differs(name: str, old: Any, new: Any) -> str:
+    return f"{name} is {_shown(new)}, but the sweep here was made with {_shown(old)}; another sweep needs another out"
 
 
 def _shown(value: Any) -> str:

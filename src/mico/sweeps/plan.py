@@ -4,14 +4,15 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from math import ceil
+from math import ceil, lcm
 from typing import NamedTuple
 
 import jax
 
+from mico._checks import make_plain_name
 from mico.deep.metric_losses import AbstractMetricLoss, AbstractPairLoss
 from mico.deep.settings import Label, Run, describe
-from mico.sweeps.grid import Cell, Sweep, Values, arms
+from mico.sweeps.grid import Cell, Sweep, Values, arms, cells
 
 
 class Member(NamedTuple):
@@ -56,16 +57,45 @@ class Fleet(NamedTuple):
         return others[0] if "none" in metrics and others else None
 
 
+def round_up_steps(sweep: Sweep) -> Sweep:
+    """Round the steps of a sweep up to a multiple of the update period of all its runs.
+
+    Args:
+        sweep: A sweep.
+
+    Returns:
+        The sweep itself, if its steps are such a multiple, and otherwise the same one with more steps.
+
+    Raises:
+        ValueError: If names or fields are none of its runs'.
+    """
+    period = lcm(*{_planned(replace(cell, seed=0)).schedule.update_period for cell in cells(sweep)})
+    return replace(sweep, steps=ceil(sweep.steps / period) * period) if sweep.steps % period else sweep
+
+
 def plan(
     sweep: Sweep, cells: Sequence[Cell], *, memory: int | None, max_runs: int | None, first: int = 0
 ) -> list[Fleet]:
-    """The cells in fleets of at most `memory` bytes and `max_runs` runs; numbers in their names begin at `first`."""
+    """Group cells into fleets.
+
+    Args:
+        sweep: The sweep that the cells are of.
+        cells: The runs.
+        memory: The bytes that a fleet may take; None for any number.
+        max_runs: The runs that a fleet may have; None for any number.
+        first: The number that the names of the fleets begin with.
+
+    Raises:
+        ValueError: If a single run takes more memory, or the steps are no multiple of the update period.
+    """
     told_apart = arms(sweep)
     fleets: list[Fleet] = []
     for group in _groups(cells):
         run = _planned(group[0])
         if sweep.steps % run.schedule.update_period:
-            raise ValueError(f"steps must be a multiple of {run.schedule.update_period}, but is {sweep.steps}")
+            raise ValueError(
+                f"steps must be a multiple of update_period {run.schedule.update_period}, got {sweep.steps}"
+            )
         size = group[0].shape.size(run)
         for part in _split(group, _most(size, memory, max_runs)):
             members = tuple(_member(cell, told_apart) for cell in part)
@@ -104,7 +134,10 @@ def _split(group: Sequence[Cell], most: int) -> list[list[Cell]]:
 def _most(size: int, memory: int | None, max_runs: int | None) -> int:
     """How many runs of a size a fleet may have."""
     if memory is not None and size > memory:
-        raise ValueError(f"memory of {memory:,} bytes is too little for a single run, which takes about {size:,}")
+        raise ValueError(
+            f"memory must be at least {size / 1e9:.3g} GB, which a single run takes, got {memory / 1e9:.3g} GB: set it"
+            " by --memory (by default it is what is free here), or make the replay smaller"
+        )
     by_memory = 2**31 if memory is None else memory // size
     return by_memory if max_runs is None else min(by_memory, max_runs)
 
@@ -112,13 +145,13 @@ def _most(size: int, memory: int | None, max_runs: int | None) -> int:
 def _member(cell: Cell, told_apart: Sequence[str]) -> Member:
     varied = tuple((name, value) for name, value in cell.fields if name in told_apart)
     fields = [f"{name.rpartition('.')[2].replace('_', '-')}{value}" for name, value in varied]
-    return Member(cell, "-".join([cell.agent, cell.metric, *fields, f"seed{cell.seed}"]), varied)
+    return Member(cell, make_plain_name("-".join([cell.agent, cell.metric, *fields, f"seed{cell.seed}"])), varied)
 
 
 def _fleet_name(number: int, members: Sequence[Cell]) -> str:
     env = members[0].env.replace("/", "-")
     metrics = dict.fromkeys(cell.metric for cell in members)
-    return "-".join([f"{number:03}", env, members[0].agent, *metrics])
+    return make_plain_name("-".join([f"{number:03}", env, members[0].agent, *metrics]))
 
 
 @cache

@@ -4,12 +4,12 @@ import json
 import math
 import time
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from mico.deep.train import Progress
 from mico.results.folders import write_json
 
-_FOLDER = "status"
+STATUS_FOLDER = "status"
 _SECONDS = 2.0  # between writings
 
 State = Literal["waiting", "running", "stopped", "finished", "failed"]
@@ -29,15 +29,35 @@ WAITING = Status("waiting")
 
 
 def read_status(out: Path, fleet: str) -> Status:
-    """What is known of a fleet."""
+    """Read how far a fleet is.
+
+    Args:
+        out: The folder of the sweep.
+        fleet: The name of the fleet.
+
+    Returns:
+        Its state; of a fleet that has none yet, that it waits.
+
+    Raises:
+        ValueError: If the file is not the state of a fleet.
+    """
     file = _file(out, fleet)
     if not file.exists():
         return WAITING
     try:
-        found: dict[str, Any] = json.loads(file.read_bytes())
-        return Status(**found)._replace(returns=tuple(found["returns"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is not the state of a fleet: {error!r}") from error
+        found: Any = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is not the state of a fleet: {error}") from error
+    match found:
+        case {"state": state, "step": int(), "returns": [*returns], "error": str(), "details": str()} if (
+            state in get_args(State) and {*found} == {*Status._fields} and all(map(_is_return, returns))
+        ):
+            return Status(**found)._replace(returns=tuple(returns))
+    raise ValueError(f"{file} is not the state of a fleet: {found!r:.100}")
+
+
+def _is_return(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def write_status(out: Path, fleet: str, status: Status) -> None:
@@ -69,4 +89,4 @@ class Writer:
 
 
 def _file(out: Path, fleet: str) -> Path:
-    return out / _FOLDER / f"{fleet}.json"
+    return out / STATUS_FOLDER / f"{fleet}.json"
