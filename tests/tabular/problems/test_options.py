@@ -3,24 +3,24 @@ import inspect
 
 import pytest
 
-from mico.tabular.problems import MDPS, option_help
+from mico.tabular.problems import PROBLEMS, option_help
 from mico.tabular.problems.files import load
 from mico.tabular.problems.options import documented_arguments
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_every_option_of_every_problem_has_a_help_sentence(name):
     described = option_help(name)
-    assert list(described) == list(inspect.signature(MDPS[name]).parameters)
+    assert list(described) == list(inspect.signature(PROBLEMS[name]).parameters)
     for option, sentence in described.items():
         assert len(sentence.split()) >= 3, f"{name}: option {option} has no help: {sentence!r}"
         assert sentence[0].isupper() or sentence.startswith("`"), sentence
         assert sentence.endswith("."), sentence
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_docstrings_describe_no_option_that_does_not_exist(name):
-    assert documented_arguments(MDPS[name]).keys() == inspect.signature(MDPS[name]).parameters.keys()
+    assert documented_arguments(PROBLEMS[name]).keys() == inspect.signature(PROBLEMS[name]).parameters.keys()
 
 
 def test_options_of_files_have_help_sentences_through_a_partial():
