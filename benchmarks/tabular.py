@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from mico.tabular import Chain, distance, factored_mico, garnet, problem
+from mico.tabular import Chain, factored_mico, garnet, make, solve
 from mico.tabular.metrics.mico import doubling
 
 
@@ -43,18 +43,18 @@ def lazy_cycle(size: int, discount: float) -> Chain:
 def dense() -> None:
     """Doubling against SciPy's Lyapunov solver and the lifted linear system."""
     tolerance = 1e-8
-    chains = {"Garnet": garnet(1000, 4, seed=0, discount=0.99).chain(), "lazy cycle": lazy_cycle(1000, 0.99)}
+    chains = {"Garnet": garnet(1000, 4, seed=0, discount=0.99).mdp.chain(), "lazy cycle": lazy_cycle(1000, 0.99)}
     for name, chain in chains.items():
-        ours, quick = timed(lambda c=chain: distance("mico", c, tolerance=tolerance), repeats=3)
+        ours, quick = timed(lambda c=chain: solve("mico", c, tolerance=tolerance), repeats=3)
         scaled, gap = np.sqrt(chain.discount) * chain.dense_transition(), chain.reward_gap()
         other, slow = timed(lambda a=scaled, q=gap: scipy.linalg.solve_discrete_lyapunov(a, q), repeats=2)
-        note = f"differ by {np.abs(ours.value - other).max():.1e}, certified {ours.error:.1e}"
+        note = f"differ by {np.abs(ours.matrix - other).max():.1e}, certified {ours.error:.1e}"
         report(f"doubling / SciPy Lyapunov, {name} n=1000 γ=.99", quick, slow, note)
-    chain = garnet(60, 4, seed=0, discount=0.9).chain()
-    ours, quick = timed(lambda: distance("mico", chain, tolerance=tolerance), repeats=20)
+    chain = garnet(60, 4, seed=0, discount=0.9).mdp.chain()
+    ours, quick = timed(lambda: solve("mico", chain, tolerance=tolerance), repeats=20)
     matrix = np.kron(chain.dense_transition(), chain.dense_transition())
     other, slow = timed(lambda: np.linalg.inv(np.eye(3600) - 0.9 * matrix) @ chain.reward_gap().ravel())
-    note = f"differ by {np.abs(ours.value.ravel() - other).max():.1e}"
+    note = f"differ by {np.abs(ours.matrix.ravel() - other).max():.1e}"
     report("doubling / inverse of the lifted system, Garnet n=60", quick, slow, note)
 
 
@@ -76,25 +76,25 @@ def value_iteration(chain: Chain, tolerance: float) -> tuple[np.ndarray, int]:
 
 def transport() -> None:
     """π-bisimulation by policy iteration on couplings against value iteration."""
-    distance("pi-bisimulation", garnet(5, 2, seed=0))  # POT takes seconds to import
+    solve("pi-bisimulation", garnet(5, 2, seed=0).mdp)  # POT takes seconds to import
     for seed in (0, 1):
-        chain = garnet(50, 2, seed=seed, discount=0.9).chain()
-        ours, quick = timed(lambda c=chain: distance("pi-bisimulation", c, tolerance=1e-6), repeats=2)
+        chain = garnet(50, 2, seed=seed, discount=0.9).mdp.chain()
+        ours, quick = timed(lambda c=chain: solve("pi-bisimulation", c, tolerance=1e-6), repeats=2)
         (other, sweeps), slow = timed(lambda c=chain: value_iteration(c, 1e-6))
-        note = f"{ours.iterations} against {sweeps} sweeps, differ by {np.abs(ours.value - other).max():.1e}"
+        note = f"{ours.iterations} against {sweeps} sweeps, differ by {np.abs(ours.matrix - other).max():.1e}"
         report(f"π-bisimulation / value iteration, Garnet(50, 2) seed {seed}", quick, slow, note)
     for what, model in {
-        "π-bisimulation, Garnet(100, 2)": garnet(100, 2, seed=0, discount=0.9),
-        "π-bisimulation, 20×20 grid, γ=.9": problem("open-grid", height=20, width=20, discount=0.9).mdp,
-        "π-bisimulation, 20×20 grid, γ=.99": problem("open-grid", height=20, width=20, discount=0.99).mdp,
+        "π-bisimulation, Garnet(100, 2)": garnet(100, 2, seed=0, discount=0.9).mdp,
+        "π-bisimulation, 20×20 grid, γ=.9": make("open-grid", height=20, width=20, discount=0.9).mdp,
+        "π-bisimulation, 20×20 grid, γ=.99": make("open-grid", height=20, width=20, discount=0.99).mdp,
     }.items():
-        ours, quick = timed(lambda m=model: distance("pi-bisimulation", m, tolerance=1e-6))
+        ours, quick = timed(lambda m=model: solve("pi-bisimulation", m, tolerance=1e-6))
         print(f"{what:<58} {quick:>9.3g} s   {ours.iterations} sweeps, certified {ours.error:.1e}", flush=True)
 
 
 def grid_chain(side: int, rewards: int) -> Chain:
     """A random walk on a grid with 1 in the middle and, for three distinct rewards, -1 in a corner."""
-    walk = problem("open-grid", height=side, width=side, discount=0.99, dynamics="continuing").mdp.chain()
+    walk = make("open-grid", height=side, width=side, discount=0.99, dynamics="continuing").mdp.chain()
     reward = np.zeros(side * side)
     reward[side * side // 2 + side // 2] = 1.0
     reward[0] = -1.0 if rewards == 3 else 0.0
@@ -137,7 +137,7 @@ def dense_on_device(size: int) -> None:
     ours, quick = timed(lambda: jax.block_until_ready(doubling(*on_device, 0.99, tolerance=1e-6)), repeats=2)
     print(f"dense MICo, n={size} float64, device alone: {quick:.3g} s, {ours.iterations} doublings", flush=True)
     host, slow = timed(lambda: doubling(transition, gap, 0.99, tolerance=1e-6))
-    note = f"differ by {np.abs(np.asarray(ours.value) - host.value).max():.1e}, certified {ours.error:.1e}"
+    note = f"differ by {np.abs(np.asarray(ours.matrix) - host.matrix).max():.1e}, certified {ours.error:.1e}"
     report(f"dense MICo, n={size} float64, device / CPU", quick, slow, note)
 
 

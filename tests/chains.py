@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mico.tabular import Chain, garnet, problem
+from mico.tabular import Chain, garnet, make
 
 
 def ring(size, back=0.0):
@@ -37,12 +37,12 @@ def bump(size, at):
 
 
 CHAINS = {
-    "grid": problem("open-grid", height=7, width=8).mdp.chain(),
-    "grid at a large discount": problem("open-grid", height=5, width=6, discount=0.99).mdp.chain(),
-    "walls and slips": problem("four-rooms", slip=0.2).mdp.chain(),
-    "rewards of both signs": problem("mirrored-rooms", dynamics="continuing").mdp.chain(),
-    "garnet": garnet(30, 3, seed=1).chain(),
-    "garnet at a large discount": garnet(25, 2, seed=2, discount=0.99).chain(),
+    "grid": make("open-grid", height=7, width=8).mdp.chain(),
+    "grid at a large discount": make("open-grid", height=5, width=6, discount=0.99).mdp.chain(),
+    "walls and slips": make("four-rooms", slip=0.2).mdp.chain(),
+    "rewards of both signs": make("mirrored-rooms", dynamics="continuing").mdp.chain(),
+    "garnet": garnet(30, 3, seed=1).mdp.chain(),
+    "garnet at a large discount": garnet(25, 2, seed=2, discount=0.99).mdp.chain(),
     "cycle": Chain(ring(40), bump(40, 3), 0.9),
     "cycle at a large discount": Chain(ring(15), np.sin(np.arange(15)), 0.99),
     "ring": Chain(ring(60, 0.3), bump(60, 0), 0.95),
@@ -57,9 +57,9 @@ CHAINS = {
     "one state": Chain([[1.0]], [3.0], 0.9),
     "constant reward": Chain(ring(7), np.full(7, 2.5), 0.9),
     "two states": Chain([[0.5, 0.5], [0, 1]], [1, 0], 0.9),
-    "sampled rewards": problem("four-rooms", slip=0.1).mdp.chain(reward="sampled"),
-    "sampled rewards of actions": garnet(12, 3, seed=5).chain(reward="sampled"),
-    "one state, sampled": problem("random-reward").mdp.chain(reward="sampled"),
+    "sampled rewards": make("four-rooms", slip=0.1).mdp.chain(reward="sampled"),
+    "sampled rewards of actions": garnet(12, 3, seed=5).mdp.chain(reward="sampled"),
+    "one state, sampled": make("random-reward").mdp.chain(reward="sampled"),
 }
 
 every_chain = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)

@@ -18,7 +18,7 @@ from mico.deep.settings import Run, Schedule
 from mico.deep.train import train
 from mico.experiments import learnt_metric
 from mico.experiments.learnt_metric import GARNET, LOSSES, SQUARED, Config
-from mico.tabular import MDP, MDPS, Problem, distance, garnet, optimal_value, problem
+from mico.tabular import MDP, PROBLEMS, Problem, garnet, make, optimal_value, solve
 
 KINDS = ("two states", "one state")
 
@@ -53,7 +53,7 @@ def learnt(tmp_path_factory):
 def sham(tmp_path_factory):
     """The same learning, of the same MDP but for its shuffled rewards."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(MDPS, "garnet", lambda **options: Problem(shuffled(garnet(**options))))
+        patch.setitem(PROBLEMS, "garnet", lambda **options: Problem(shuffled(garnet(**options).mdp)))
         return trained(tmp_path_factory, losses={"squared": SQUARED}, seeds=(0, 1, 2), steps=40_000)
 
 
@@ -74,7 +74,7 @@ def fit(exact, beta):
 
 def off_the_sphere(name, beta=1.0, **options):
     r"""How negative the least eigenvalue of $\cos(\Pi U / \beta)$ is, which would be that of a Gram matrix."""
-    reduced = distance("reduced-mico", problem(name, **options).mdp, "uniform", reward="sampled").value
+    reduced = solve("reduced-mico", make(name, **options).mdp, "uniform", reward="sampled").matrix
     assert reduced.max() < beta * np.pi
     return -np.linalg.eigvalsh(np.cos(reduced / beta)).min() * beta**2
 
@@ -85,10 +85,10 @@ def test_the_premise_that_the_reduced_distance_fits_on_a_sphere():
 
 
 def test_the_exact_distance_is_that_of_the_rewards_laws(learnt):
-    mdp = garnet(**GARNET)
+    mdp = garnet(**GARNET).mdp
     x, y = learnt["x"], learnt["y"]
-    assert learnt["exact"].to_numpy() == pytest.approx(distance("mico", mdp, reward="sampled").value[x, y])
-    assert distance("mico", mdp).value[0, 0] < distance("mico", mdp, reward="sampled").value[0, 0]
+    assert learnt["exact"].to_numpy() == pytest.approx(solve("mico", mdp, reward="sampled").matrix[x, y])
+    assert solve("mico", mdp).matrix[0, 0] < solve("mico", mdp, reward="sampled").matrix[0, 0]
 
 
 def test_what_is_learnt_is_the_exact_distance(learnt):

@@ -12,7 +12,7 @@ import pytest
 from mico import cli
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
-from mico.tabular import MDPS, METRICS
+from mico.tabular import METRICS, PROBLEMS
 
 HEAVY = ("jax", "umap", "ot", "matplotlib", "numpy", "pandas", "rich", "tyro")
 
@@ -85,7 +85,7 @@ def test_every_command_explains_itself(command, capsys):
     assert f"usage: mico {command}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_every_problem_has_its_options_as_flags(name, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main(["metric", name, "--help"])
@@ -103,10 +103,10 @@ def test_a_file_has_the_discount_as_a_flag(capsys):
     assert "The problem in a file" in printed
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_every_summary_is_plain_text(name):
-    assert summary(MDPS[name])
-    assert not set(summary(MDPS[name])) & set("$\\\n{}")
+    assert summary(PROBLEMS[name])
+    assert not set(summary(PROBLEMS[name])) & set("$\\\n{}")
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -122,7 +122,7 @@ def test_list_names_every_problem_and_metric(capsys):
     cli.main(["list"])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     first = {words[0]: words for words in lines if words}
-    assert {*MDPS, *METRICS} <= set(first)
+    assert {*PROBLEMS, *METRICS} <= set(first)
     assert first["garnet"][-1] == "needed"
     assert first["taxi"][-1] == "–"
 
@@ -231,11 +231,11 @@ def test_too_many_states_are_refused_before_the_problem_is_built(fails, monkeypa
     name, *options = flags.split()
     seed = ["--seed", "0"] if "garnet" in name else []
 
-    @functools.wraps(MDPS[name])
+    @functools.wraps(PROBLEMS[name])
     def built(**_):
         pytest.fail("it was built")
 
-    monkeypatch.setitem(MDPS, name, built)
+    monkeypatch.setitem(PROBLEMS, name, built)
     line = fails(command, name, *options, *seed)
     assert f"and {flags} has at least {states}" in line
     assert "--max-states allows it" in line

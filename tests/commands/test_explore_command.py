@@ -11,7 +11,7 @@ from rich.console import Console
 
 from mico import cli
 from mico.commands import explore
-from mico.tabular import METRICS, distance, optimal_policy, optimal_value, problem, random_policy, save
+from mico.tabular import METRICS, make, optimal_policy, optimal_value, random_policy, save, solve
 from mico.tabular.value_bound import value_bound
 
 
@@ -54,15 +54,15 @@ def fails(capsys, tmp_path, monkeypatch):
 
 def test_every_metric_with_its_values_and_bound(explored):
     printed, held = explored("garnet", "--seed", "0", "--num-states", "5", "--discount", "0.8", "--policy", "optimal")
-    mdp = problem("garnet", seed=0, num_states=5, discount=0.8).mdp
+    mdp = make("garnet", seed=0, num_states=5, discount=0.8).mdp
     policy = optimal_policy(mdp)
     assert [metric["name"] for metric in held["metrics"]] == list(METRICS)
     for metric in held["metrics"]:
         on_policy = METRICS[metric["name"]].on == "policy"
-        solution = distance(metric["name"], mdp, policy if on_policy else None)
+        solution = solve(metric["name"], mdp, policy if on_policy else None)
         value = mdp.chain(policy).value() if on_policy else optimal_value(mdp)
-        bound = value_bound(solution.value, value, error=solution.error)
-        assert unpacked(metric["distance"], 5, 5) == pytest.approx(solution.value, rel=1e-6, abs=1e-9)
+        bound = value_bound(solution.matrix, value, error=solution.error)
+        assert unpacked(metric["distance"], 5, 5) == pytest.approx(solution.matrix, rel=1e-6, abs=1e-9)
         assert unpacked(metric["value"], 5, kind="<f8") == pytest.approx(value, rel=1e-12)
         assert (metric["error"], metric["broken"], metric["gap"]) == (solution.error, *bound)
     assert (held["states"], held["actions"], held["discount"], held["policy"]) == (5, 4, 0.8, "optimal")
@@ -101,7 +101,7 @@ def test_chosen_metrics_in_their_order_once(explored):
 
 
 def test_policies(explored):
-    mdp = problem("mirrored-rooms").mdp
+    mdp = make("mirrored-rooms").mdp
     _, held = explored("mirrored-rooms", "--metrics", "mico", "--policy", "random", "--policy-seed", "4")
     value = mdp.chain(random_policy(mdp, seed=4)).value()
     assert unpacked(held["metrics"][0]["value"], 31, kind="<f8") == pytest.approx(value, rel=1e-12)
@@ -113,9 +113,9 @@ def test_policies(explored):
 
 
 def test_a_file_with_a_map(explored, tmp_path):
-    save(tmp_path / "mine.json", problem("mirrored-rooms"))
+    save(tmp_path / "mine.json", make("mirrored-rooms"))
     _, held = explored("mine.json", "--metrics", "mico", "--discount", "0.5")
-    layout = problem("mirrored-rooms").layout
+    layout = make("mirrored-rooms").layout
     assert (held["title"], held["discount"], held["facts"]) == ("mine", 0.5, {})
     assert held["cells"] == layout.cells.tolist()
     assert held["goals"] == list(layout.goals)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mico import cli
-from mico.tabular import distance, optimal_policy, problem, random_policy, save
+from mico.tabular import make, optimal_policy, random_policy, save, solve
 
 
 @pytest.fixture
@@ -39,10 +39,10 @@ def test_the_papers_two_states(metric):
 
 def test_the_archive_holds_the_distance_and_what_it_is_of(metric):
     _, out = metric("garnet", "--seed", "3", "--num-states", "7", "--metric", "reduced-mico", "--discount", "0.8")
-    mdp = problem("garnet", seed=3, num_states=7, discount=0.8).mdp
-    expected = distance("reduced-mico", mdp)
+    mdp = make("garnet", seed=3, num_states=7, discount=0.8).mdp
+    expected = solve("reduced-mico", mdp)
     stored = np.load(out / "garnet-reduced-mico.npz", allow_pickle=False)
-    assert np.array_equal(stored["value"], expected.value)
+    assert np.array_equal(stored["matrix"], expected.matrix)
     assert (stored["error"], stored["iterations"]) == (expected.error, expected.iterations)
     assert (stored["metric"], stored["problem"], stored["reward"]) == ("reduced-mico", "garnet", "mean")
     assert stored["discount"] == 0.8
@@ -53,7 +53,7 @@ def test_the_archive_holds_the_distance_and_what_it_is_of(metric):
 
 def test_states_without_names_are_numbers_in_the_table(metric):
     _, out = metric("garnet", "--seed", "0", "--num-states", "5")
-    value = distance("mico", problem("garnet", seed=0, num_states=5).mdp).value
+    value = solve("mico", make("garnet", seed=0, num_states=5).mdp).matrix
     with (out / "garnet-mico.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [(int(line["x"]), int(line["y"])) for line in lines] == [(x, y) for x in range(5) for y in range(5)]
@@ -91,8 +91,8 @@ def test_files_of_another_question_are_replaced_with_a_word(metric, more):
 
 
 def test_files_of_one_stem_are_problems_of_their_own(metric, tmp_path):
-    save(tmp_path / "mine.npz", problem("two-state"))
-    save(tmp_path / "mine.json", problem("value-example"))
+    save(tmp_path / "mine.npz", make("two-state"))
+    save(tmp_path / "mine.json", make("value-example"))
     metric("mine.npz")
     assert "replaced what another measurement had written: out/mine-mico.npz" in metric("mine.json")[0]
 
@@ -120,14 +120,14 @@ def test_more_than_300_states_have_no_table(metric):
     printed, out = metric("open-grid", "--height", "1", "--width", "301")
     assert "left out out/open-grid-mico.csv: 301 states" in printed
     assert not (out / "open-grid-mico.csv").exists()
-    assert np.load(out / "open-grid-mico.npz")["value"].shape == (301, 301)
+    assert np.load(out / "open-grid-mico.npz")["matrix"].shape == (301, 301)
 
 
 def test_a_metric_of_the_mdp_alone_has_no_policy(metric):
     """The paper's example: $d^{\\sim} = 1/(1-\\gamma)$."""
     printed, out = metric("bound-example", "--metric", "bisimulation")
     stored = np.load(out / "bound-example-bisimulation.npz")
-    assert stored["value"] == pytest.approx(np.array([[0, 10], [10, 0]]), abs=1e-8)
+    assert stored["matrix"] == pytest.approx(np.array([[0, 10], [10, 0]]), abs=1e-8)
     assert "policy" not in stored
     assert "|ΔV*| ≤ d" in printed
 
@@ -135,21 +135,21 @@ def test_a_metric_of_the_mdp_alone_has_no_policy(metric):
 def test_sampled_rewards(metric):
     """A fair coin: 0.5 / (1 − 0.9) from sampled rewards."""
     _, out = metric("random-reward", "--reward", "sampled")
-    assert np.load(out / "random-reward-mico.npz")["value"] == pytest.approx(np.array([[5.0]]), abs=1e-8)
+    assert np.load(out / "random-reward-mico.npz")["matrix"] == pytest.approx(np.array([[5.0]]), abs=1e-8)
 
 
 @pytest.mark.parametrize("ending", [".npz", ".json"])
 def test_a_problem_from_a_file(metric, tmp_path, ending):
     """γ = 0.5: U(x, y) = 1 / (1 − γ/2) = 4/3."""
-    save(tmp_path / f"mine{ending}", problem("two-state"))
+    save(tmp_path / f"mine{ending}", make("two-state"))
     _, out = metric(f"mine{ending}", "--discount", "0.5")
     stored = np.load(out / "mine-mico.npz")
     assert stored["discount"] == 0.5
-    assert stored["value"][0, 1] == pytest.approx(4 / 3, abs=1e-8)
+    assert stored["matrix"][0, 1] == pytest.approx(4 / 3, abs=1e-8)
 
 
 def test_policies_by_name(metric):
-    rooms = problem("mirrored-rooms").mdp
+    rooms = make("mirrored-rooms").mdp
     expected = {"optimal": optimal_policy(rooms), "random": random_policy(rooms, seed=5)}
     for name, policy in expected.items():
         _, out = metric("mirrored-rooms", "--policy", name, *(["--policy-seed", "5"] if name == "random" else []))
@@ -160,7 +160,7 @@ def test_policies_by_name(metric):
 def test_the_policy_that_a_problem_comes_with(metric, side, gap):
     """k = 2: U = |ΔV| = (k − 1)/(1 − γ) under the printed policy, k/(1 − γ) under the mirrored one."""
     _, out = metric("bound-example", "--policy", "problem", "--problem-policy", side)
-    assert np.load(out / "bound-example-mico.npz")["value"][0, 1] == pytest.approx(gap, abs=1e-8)
+    assert np.load(out / "bound-example-mico.npz")["matrix"][0, 1] == pytest.approx(gap, abs=1e-8)
 
 
 def test_policies_from_files(metric, tmp_path):
@@ -171,7 +171,7 @@ def test_policies_from_files(metric, tmp_path):
         _, out = metric("bound-example", "--policy", file)
         stored = np.load(out / "bound-example-mico.npz")
         assert np.array_equal(stored["policy"], policy)
-        assert stored["value"][0, 1] == pytest.approx(10.0, abs=1e-8)
+        assert stored["matrix"][0, 1] == pytest.approx(10.0, abs=1e-8)
 
 
 def test_a_folder_whose_name_looks_like_markup(tmp_path, monkeypatch, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import references
-from mico.tabular import MDP, METRICS, ToleranceWarning, distance, garnet, problem
+from mico.tabular import MDP, METRICS, ToleranceWarning, garnet, make, solve
 
 OF_A_POLICY = [name for name, metric in METRICS.items() if metric.on == "policy"]
 OF_THE_MDP = [name for name, metric in METRICS.items() if metric.on == "mdp"]
@@ -24,7 +24,8 @@ def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(name, tole
     mdp = MDP(rng.multinomial(4, np.full(5, 0.2), size=(5, 2)) / 4, rng.normal(size=(5, 2)), discount)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        value, error, _ = distance(name, mdp, tolerance=tolerance)
+        found = solve(name, mdp, tolerance=tolerance)
+        value, error = found.matrix, found.error
     assert (ToleranceWarning in [warning.category for warning in caught]) == (error > tolerance)
     assert error > tolerance or tolerance >= 1e-14
     assert error < 1e-9
@@ -36,19 +37,20 @@ def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(name, tole
 @pytest.mark.parametrize("scale", [1e6, 1e12, 1e100])
 @pytest.mark.usefixtures("patience")
 def test_large_rewards_with_the_usual_tolerance_come_back_with_a_warning(name, scale):
-    mdp = garnet(5, 2, seed=3)
-    exact = distance(name, mdp, tolerance=1e-11)
+    mdp = garnet(5, 2, seed=3).mdp
+    exact = solve(name, mdp, tolerance=1e-11)
     with pytest.warns(ToleranceWarning, match=name):
-        value, error, _ = distance(name, MDP(mdp.transition, scale * mdp.reward, mdp.discount))
+        found = solve(name, MDP(mdp.transition, scale * mdp.reward, mdp.discount))
+    value, error = found.matrix, found.error
     assert 1e-8 < error < 1e-9 * scale
-    assert np.abs(value / scale - exact.value).max() <= error / scale + 2e-11
+    assert np.abs(value / scale - exact.matrix).max() <= error / scale + 2e-11
 
 
 @every_metric
 @pytest.mark.usefixtures("patience")
 def test_rewards_too_large_to_subtract_are_refused(name):
     with pytest.raises(ValueError, match="reward spans"):
-        distance(name, MDP(np.full((2, 1, 2), 0.5), [[1.5e308], [-1.5e308]], 0.9))
+        solve(name, MDP(np.full((2, 1, 2), 0.5), [[1.5e308], [-1.5e308]], 0.9))
 
 
 @pytest.mark.parametrize("name", ["bisimulation", "lax-bisimulation"])
@@ -59,25 +61,26 @@ def test_rows_that_differ_by_rounding_alone_do_not_hide_other_actions(name):
         transition, reward = rng.dirichlet(np.full(5, 0.3), size=(5, 2)), rng.random((5, 2))
         transition[0, 0] = [0.4, 0.15, 0.15, 0.15, 0.15]
         transition[1, 0], reward[1, 0] = transition[0, 0], reward[0, 0]
-        exact = distance(name, MDP(transition, reward, 0.9)).value
+        exact = solve(name, MDP(transition, reward, 0.9)).matrix
         transition[1, 0] += np.array([-4, 1, 1, 1, 1]) * 8e-16
-        value, error, _ = distance(name, MDP(transition, reward, 0.9))
+        found = solve(name, MDP(transition, reward, 0.9))
+        value, error = found.matrix, found.error
         assert np.abs(value - exact).max() <= error + 1e-8
 
 
 @pytest.mark.parametrize("name", OF_THE_MDP)
 def test_metrics_of_the_mdp_refuse_a_policy_and_a_chain(name):
-    mdp = garnet(3, 2, seed=0)
+    mdp = garnet(3, 2, seed=0).mdp
     for policy in ("uniform", np.full((3, 2), 0.5)):
         with pytest.raises(ValueError, match="policy must be None"):
-            distance(name, mdp, policy)
-    with pytest.raises(ValueError, match="must be an MDP, not a Chain"):
-        distance(name, mdp.chain())
+            solve(name, mdp, policy)
+    with pytest.raises(ValueError, match="model must be a Problem or an MDP, got a Chain"):
+        solve(name, mdp.chain())
 
 
 @pytest.mark.parametrize("name", OF_A_POLICY)
 def test_policies_that_are_none_are_refused(name):
-    mdp = garnet(3, 2, seed=0)
+    mdp = garnet(3, 2, seed=0).mdp
     for policy, message in (
         ("greedy", "'greedy'"),
         ([[0.5, 0.5]], r"policy has shape \[1, 2\], but the MDP asks for \[3, 2\]"),
@@ -85,36 +88,39 @@ def test_policies_that_are_none_are_refused(name):
         ([[1, 0], [1, 0], [1.5, -0.5]], "policy of state 2, at action 1, is -0.5: negative"),
     ):
         with pytest.raises(ValueError, match=message):
-            distance(name, mdp, policy)
-    with pytest.raises(ValueError, match="policy must be None: a chain has its policy in it"):
-        distance(name, mdp.chain(), "uniform")
+            solve(name, mdp, policy)
+    with pytest.raises(ValueError, match="policy must be None for a Chain"):
+        solve(name, mdp.chain(), "uniform")
 
 
 def test_unknown_names_are_refused_with_those_near_it():
-    for name, near in (("micoo", "mico"), ("bisimulaton", "bisimulation"), ("zzz", "reward-law")):
-        with pytest.raises(ValueError, match=f"name must be one of the metrics, not '{name}'; near it: .*{near}"):
-            distance(name, garnet(2, 1, seed=0))
+    for name, near in (("micoo", "mico"), ("bisimulaton", "bisimulation")):
+        with pytest.raises(ValueError, match=f"metric must be one of .*, got '{name}': did you mean .*{near}"):
+            solve(name, garnet(2, 1, seed=0).mdp)
+    for name in ("zzz", "reward_law_of"):
+        with pytest.raises(ValueError, match=f"metric must be one of mico, .*reward-law, got '{name}'"):
+            solve(name, garnet(2, 1, seed=0).mdp)
 
 
 @every_metric
 @pytest.mark.parametrize("tolerance", [0.0, -1e-8, float("nan"), float("inf")])
 def test_tolerances_that_mean_nothing_are_refused(name, tolerance):
     with pytest.raises(ValueError, match="tolerance must be positive and finite, but is"):
-        distance(name, garnet(2, 1, seed=0), tolerance=tolerance)
+        solve(name, garnet(2, 1, seed=0).mdp, tolerance=tolerance)
 
 
 @every_metric
 def test_sampled_rewards_are_compared_or_refused(name):
-    mdp = problem("random-reward").mdp
+    mdp = make("random-reward").mdp
     if name not in SAMPLED:
         with pytest.raises(ValueError, match="reward must be 'mean' for this metric, not 'sampled'"):
-            distance(name, mdp, reward="sampled")
+            solve(name, mdp, reward="sampled")
         return
-    np.testing.assert_allclose(distance("mico", mdp, reward="sampled").value, [[5.0]])
-    np.testing.assert_allclose(distance("reduced-mico", mdp, reward="sampled").value, [[0.0]], atol=1e-8)
+    np.testing.assert_allclose(solve("mico", mdp, reward="sampled").matrix, [[5.0]])
+    np.testing.assert_allclose(solve("reduced-mico", mdp, reward="sampled").matrix, [[0.0]], atol=1e-8)
 
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_a_chain_without_a_law_of_rewards_is_refused_where_they_are_to_be_sampled(name):
     with pytest.raises(ValueError, match="reward"):
-        distance(name, problem("random-reward").mdp.chain(), reward="sampled")
+        solve(name, make("random-reward").mdp.chain(), reward="sampled")

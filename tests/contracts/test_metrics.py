@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import references
-from mico.tabular import MDP, METRICS, distance, garnet, lukaszyk_karmowski, wasserstein
+from mico.tabular import MDP, METRICS, garnet, lukaszyk_karmowski, solve, wasserstein
 from strategies import PARTS, mdps, sparse
 
 OF_A_POLICY = [name for name, metric in METRICS.items() if metric.on == "policy"]
@@ -22,7 +22,7 @@ small = {"states": (1, 2, 3, 5), "actions": (1, 2), "discounts": (0.0, 0.5, 0.9)
 
 def solved(name, sample, mdp=None, *, precision=PRECISE):
     mdp = sample.mdp if mdp is None else mdp
-    return distance(name, mdp, asked(name, sample.policy), tolerance=precision * sample.scale)
+    return solve(name, mdp, asked(name, sample.policy), tolerance=precision * sample.scale)
 
 
 def asked(name, policy):
@@ -33,7 +33,8 @@ def asked(name, policy):
 @every_metric
 @given(sample=mdps())
 def test_is_a_symmetric_and_non_negative_matrix_within_the_tolerance(name, sample):
-    value, error, iterations = solved(name, sample)
+    found = solved(name, sample)
+    value, error, iterations = found.matrix, found.error, found.iterations
     assert value.shape == (sample.mdp.num_states,) * 2
     assert value.dtype == np.float64
     np.testing.assert_array_equal(value, value.T)
@@ -48,7 +49,8 @@ def test_is_a_symmetric_and_non_negative_matrix_within_the_tolerance(name, sampl
 def test_error_is_a_bound_on_the_true_error(name, sample):
     exact = references.metric(name, sample.mdp, asked(name, sample.policy), parts=PARTS, precision=1e-10 * sample.scale)
     for precision in (0.3, 1e-2, 1e-5, 1e-9):
-        value, error, _ = solved(name, sample, precision=precision)
+        found = solved(name, sample, precision=precision)
+        value, error = found.matrix, found.error
         assert np.abs(value - exact).max() <= error + 2e-10 * sample.scale
         assert error <= precision * sample.scale
 
@@ -59,7 +61,8 @@ def test_error_is_a_bound_on_the_true_error(name, sample):
 def test_error_is_a_bound_on_the_true_error_at_a_large_discount(name, sample):
     exact = references.metric(name, sample.mdp, asked(name, sample.policy), parts=PARTS, precision=1e-9 * sample.scale)
     for precision in (1e-2, 1e-9):
-        value, error, _ = solved(name, sample, precision=precision)
+        found = solved(name, sample, precision=precision)
+        value, error = found.matrix, found.error
         assert np.abs(value - exact).max() <= error + 2e-9 * sample.scale
 
 
@@ -73,7 +76,9 @@ def test_one_sweep_of_linear_programs_agrees(name, sample):
         i, j = np.flatnonzero(mass), np.flatnonzero(other)
         return references.transport_cost(mass[i], other[j], d[np.ix_(i, j)])
 
-    value, error, _ = solved(name, sample)
+    found = solved(name, sample)
+
+    value, error = found.matrix, found.error
     value /= sample.scale
     unit = MDP(sample.mdp.transition, sample.mdp.reward / sample.scale, sample.mdp.discount)
     update, subject = {
@@ -96,7 +101,8 @@ def test_operator_is_a_contraction_from_anywhere(name, sample):
 @given(sample=mdps(states=(1, 2, 3, 5), actions=(1, 2)))
 def test_operator_keeps_the_solution_and_draws_other_starts_to_it(name, sample):
     operator = METRICS[name].operator(sample.mdp, asked(name, sample.policy))
-    value, error, _ = solved(name, sample)
+    found = solved(name, sample)
+    value, error = found.matrix, found.error
     assert np.abs(operator(value) - value).max() <= 2 * error + 1e-13 * sample.scale
     d = value + sample.scale * sample.rng.normal(size=value.shape)
     for _ in range(4):
@@ -108,7 +114,7 @@ def test_operator_keeps_the_solution_and_draws_other_starts_to_it(name, sample):
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in FIXED_POINTS])
 def test_derived_metrics_have_no_operator(name):
     with pytest.raises(ValueError, match="derived"):
-        METRICS[name].operator(garnet(3, 2, seed=0))
+        METRICS[name].operator(garnet(3, 2, seed=0).mdp)
 
 
 @every_metric
@@ -117,9 +123,9 @@ def test_scaling_and_shifting_the_rewards(name, sample, factor):
     mdp, scale = sample.mdp, sample.scale
     plain = solved(name, sample)
     scaled = solved(name, sample, MDP(mdp.transition, factor * mdp.reward, mdp.discount))
-    np.testing.assert_allclose(scaled.value, abs(factor) * plain.value, rtol=0, atol=6 * PRECISE * scale)
+    np.testing.assert_allclose(scaled.matrix, abs(factor) * plain.matrix, rtol=0, atol=6 * PRECISE * scale)
     moved = solved(name, sample, MDP(mdp.transition, mdp.reward + factor * np.ptp(mdp.reward), mdp.discount))
-    np.testing.assert_allclose(moved.value, plain.value, rtol=0, atol=3 * PRECISE * scale)
+    np.testing.assert_allclose(moved.matrix, plain.matrix, rtol=0, atol=3 * PRECISE * scale)
 
 
 @every_metric
@@ -128,8 +134,8 @@ def test_relabelling_the_states_relabels_the_distances(name, sample):
     mdp = sample.mdp
     new = sample.rng.permutation(mdp.num_states)
     relabelled = MDP(mdp.transition[new][:, :, new], mdp.reward[new], mdp.discount)
-    there = distance(name, relabelled, asked(name, sample.policy[new]), tolerance=PRECISE * sample.scale).value
-    here = solved(name, sample).value
+    there = solve(name, relabelled, asked(name, sample.policy[new]), tolerance=PRECISE * sample.scale).matrix
+    here = solved(name, sample).matrix
     np.testing.assert_allclose(there, here[np.ix_(new, new)], rtol=0, atol=2 * PRECISE * sample.scale)
 
 
@@ -138,8 +144,8 @@ def test_relabelling_the_states_relabels_the_distances(name, sample):
 def test_relabelling_the_actions_changes_nothing(name, sample):
     mdp = sample.mdp
     new = sample.rng.permutation(mdp.num_actions)
-    there = solved(name, sample, MDP(mdp.transition[:, new], mdp.reward[:, new], mdp.discount)).value
-    np.testing.assert_allclose(there, solved(name, sample).value, rtol=0, atol=2 * PRECISE * sample.scale)
+    there = solved(name, sample, MDP(mdp.transition[:, new], mdp.reward[:, new], mdp.discount)).matrix
+    np.testing.assert_allclose(there, solved(name, sample).matrix, rtol=0, atol=2 * PRECISE * sample.scale)
 
 
 @every_metric
@@ -157,13 +163,14 @@ def test_without_a_future_it_is_the_gap_of_rewards(name, sample):
         else:
             mean = [sum(sample.policy[s, a] * mdp.reward[s, a] for a in actions) for s in states]
             gap[x, y] = abs(mean[x] - mean[y])
-    np.testing.assert_allclose(solved(name, sample).value, gap, rtol=0, atol=PRECISE * sample.scale)
+    np.testing.assert_allclose(solved(name, sample).matrix, gap, rtol=0, atol=PRECISE * sample.scale)
 
 
 @pytest.mark.parametrize("name", ZERO_FOR_TWINS)
 @given(sample=mdps(states=(2, 3, 5, 8), twins=True))
 def test_states_that_behave_alike_are_at_distance_zero(name, sample):
-    value, error, _ = solved(name, sample)
+    found = solved(name, sample)
+    value, error = found.matrix, found.error
     assert value[0, -1] <= error
     np.testing.assert_allclose(value[0], value[-1], rtol=0, atol=2 * error)
 
@@ -171,13 +178,14 @@ def test_states_that_behave_alike_are_at_distance_zero(name, sample):
 @pytest.mark.parametrize("name", ZERO_FOR_TWINS)
 @given(sample=mdps())
 def test_self_distances_are_zero(name, sample):
-    np.testing.assert_array_equal(np.diag(solved(name, sample).value), 0)
+    np.testing.assert_array_equal(np.diag(solved(name, sample).matrix), 0)
 
 
 @every_metric
 @given(sample=mdps(pay=("constant",)))
 def test_constant_rewards_put_all_states_together(name, sample):
-    value, error, _ = solved(name, sample)
+    found = solved(name, sample)
+    value, error = found.matrix, found.error
     assert value.max() <= error + 1e-12 * np.abs(sample.mdp.reward).max() / (1 - sample.mdp.discount)
 
 
@@ -185,25 +193,26 @@ def test_constant_rewards_put_all_states_together(name, sample):
 @given(sample=mdps())
 def test_dense_and_sparse_agree(name, sample):
     dense, other = solved(name, sample), solved(name, sample, sparse(sample.mdp))
-    assert np.abs(dense.value - other.value).max() <= dense.error + other.error + 1e-13 * sample.scale
+    assert np.abs(dense.matrix - other.matrix).max() <= dense.error + other.error + 1e-13 * sample.scale
 
 
 @pytest.mark.parametrize("name", OF_A_POLICY)
 @given(sample=mdps())
 def test_a_chain_stands_for_its_policy(name, sample):
     tolerance = PRECISE * sample.scale
-    of_chain = distance(name, sample.mdp.chain(sample.policy), tolerance=tolerance)
-    np.testing.assert_array_equal(of_chain.value, solved(name, sample).value)
-    uniform = distance(name, sample.mdp, np.full(sample.mdp.shape, 1 / sample.mdp.num_actions), tolerance=tolerance)
+    of_chain = solve(name, sample.mdp.chain(sample.policy), tolerance=tolerance)
+    np.testing.assert_array_equal(of_chain.matrix, solved(name, sample).matrix)
+    uniform = solve(name, sample.mdp, np.full(sample.mdp.shape, 1 / sample.mdp.num_actions), tolerance=tolerance)
     for policy in (None, "uniform"):
-        np.testing.assert_array_equal(distance(name, sample.mdp, policy, tolerance=tolerance).value, uniform.value)
+        np.testing.assert_array_equal(solve(name, sample.mdp, policy, tolerance=tolerance).matrix, uniform.matrix)
 
 
 @every_metric
 @pytest.mark.parametrize("num_actions", [1, 3])
 def test_one_state(name, num_actions):
     mdp = MDP(np.ones((1, num_actions, 1)), np.arange(num_actions)[None] - 0.5, 0.9)
-    value, error, _ = distance(name, mdp)
+    found = solve(name, mdp)
+    value, error = found.matrix, found.error
     np.testing.assert_allclose(value, [[0.0]], rtol=0, atol=error)
 
 
@@ -215,7 +224,8 @@ def test_sampled_rewards_against_scipy(name, sample):
     priced = MDP(mdp.transition, prices, mdp.discount)
     exact = references.mico(priced.chain(sample.policy, reward="sampled"))
     exact = references.reduced(exact) if name == "reduced-mico" else exact
-    value, error, _ = distance(name, priced, sample.policy, reward="sampled", tolerance=PRECISE * sample.scale)
+    found = solve(name, priced, sample.policy, reward="sampled", tolerance=PRECISE * sample.scale)
+    value, error = found.matrix, found.error
     assert np.abs(value - exact).max() <= error + 1e-10 * sample.scale
 
 

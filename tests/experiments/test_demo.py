@@ -5,14 +5,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from mico.experiments import demo
-from mico.tabular import METRICS, distance, problem
+from mico.tabular import METRICS, make, solve
 
 CONFIG = demo.Config(problem="mirrored-rooms", discount=0.9)
 
 
 @pytest.fixture(scope="module")
 def grid():
-    return problem("mirrored-rooms", discount=0.9)
+    return make("mirrored-rooms", discount=0.9)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def values(mdp, on):
 @pytest.mark.parametrize("name", METRICS)
 def test_the_table_equals_loops_over_pairs(grid, frame, name):
     line = demo.table(frame).set_index("metric").loc[name]
-    d, value = distance(name, grid.mdp).value, values(grid.mdp, METRICS[name].on)
+    d, value = solve(name, grid.mdp).matrix, values(grid.mdp, METRICS[name].on)
     states = range(grid.mdp.num_states)
     gaps = [d[x, y] - abs(value[x] - value[y]) for x in states for y in states]
     assert line["broken"] == sum(gap < -1e-7 for gap in gaps) / len(gaps)
@@ -48,7 +48,7 @@ def test_the_table_has_one_line_a_metric(frame):
 @pytest.mark.parametrize("name", METRICS)
 def test_the_maps_are_distances_from_the_goal(grid, frame, name):
     cells = frame[frame["metric"] == name]
-    row = distance(name, grid.mdp).value[grid.layout.goals[0]]
+    row = solve(name, grid.mdp).matrix[grid.layout.goals[0]]
     free = cells[cells["cell"] != "wall"]
     assert len(cells) == grid.layout.cells.size
     assert free["state"].tolist() == list(range(grid.mdp.num_states))
@@ -63,7 +63,7 @@ def test_the_figure_shows_a_map_for_each_metric(grid, frame):
     shown = {ax.get_title(): ax.images[0].get_array() for ax in figure.axes if ax.images}
     assert list(shown) == list(METRICS)
     for name, image in shown.items():
-        expected = grid.layout.paint(distance(name, grid.mdp).value[grid.layout.goals[0]])
+        expected = grid.layout.paint(solve(name, grid.mdp).matrix[grid.layout.goals[0]])
         assert np.allclose(image.filled(np.nan), expected, atol=1e-8, equal_nan=True)
 
 

@@ -12,7 +12,7 @@ from mico.experiments import fidelity
 from mico.experiments.fidelity import ARMS, QUICK, Config
 from mico.experiments.fidelity_arms import losses, shuffled
 from mico.experiments.fidelity_worlds import world
-from mico.tabular import distance
+from mico.tabular import solve
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -35,7 +35,7 @@ def test_a_line_for_each_loss_arm_seed_and_target(frame):
 def test_observations_are_held_against_the_exact_distance(frame, target, metric):
     """All pairs of all states, each way round, by the dense solver."""
     mdp, observations = world("garnet", 14, discount=TINY.discount, seed=TINY.seed)
-    exact, seen = distance(metric, mdp, "uniform").value, cdist(observations, observations)
+    exact, seen = solve(metric, mdp, "uniform").matrix, cdist(observations, observations)
     pairs = ~np.eye(14, dtype=bool)
     line = frame[(frame["arm"] == "observation") & (frame["target"] == target)].iloc[0]
     assert line["rank"] == pytest.approx(stats.spearmanr(seen[pairs], exact[pairs]).statistic, abs=1e-6)

@@ -20,7 +20,7 @@ from mico.experiments.fidelity_learning import (
     untrained,
 )
 from mico.experiments.fidelity_worlds import World
-from mico.tabular import MDP, factored_mico, problem
+from mico.tabular import MDP, factored_mico, make
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -90,7 +90,7 @@ def test_each_seed_has_its_own_rewards_and_start(forgetful):
 
 
 def test_transitions_are_those_of_the_uniform_policy():
-    mdp = problem("sparse-garnet", seed=0, num_states=5, num_actions=2).mdp
+    mdp = make("sparse-garnet", seed=0, num_states=5, num_actions=2).mdp
     tables = tables_of(World(mdp, np.eye(5, dtype=np.float32)))
     drawn = transitions(tables, (10, 20_000), jax.random.key(0))
     times = Counter(zip(np.ravel(drawn.state).tolist(), np.ravel(drawn.next_state).tolist()))

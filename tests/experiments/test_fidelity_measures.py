@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from mico.experiments.fidelity_measures import Sample, agreement, neighbours_kept, sample
-from mico.tabular import distance, factored_mico, problem
+from mico.tabular import factored_mico, make, solve
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def test_the_exact_distance_agrees_with_itself_whatever_its_unit(looked):
 
 @pytest.mark.parametrize("metric", ["mico", "reduced-mico"])
 def test_exact_blocks_are_those_of_the_dense_solution(metric):
-    mdp = problem("sparse-garnet", seed=0, num_states=9).mdp
+    mdp = make("sparse-garnet", seed=0, num_states=9).mdp
     looked = sample(9, states=4, others=6, pairs=8, seed=1)
-    dense = distance(metric, mdp, "uniform").value
+    dense = solve(metric, mdp, "uniform").matrix
     block = looked.exact(factored_mico(mdp.chain(), tolerance=1e-8), metric)
     for i, x in enumerate(looked.states):
         for j, y in enumerate(looked.others):

@@ -7,7 +7,7 @@ import pytest
 from mico.deep import load
 from mico.deep.metric_losses import MICo
 from mico.experiments import learnt_metric
-from mico.tabular import distance, problem
+from mico.tabular import make, solve
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -55,10 +55,10 @@ def test_a_small_fleet_leaves_out_absorbing_states(tmp_path):
     heard = []
     frame = learnt_metric.run(config, tmp_path, heard.append)
     assert sum(progress.step == 1_200 for progress in heard) == 2
-    mdp = problem("mirrored-rooms", **options).mdp
+    mdp = make("mirrored-rooms", **options).mdp
     states = [state for state in range(mdp.num_states) if state != 2]
     assert sorted(frame["x"].unique()) == sorted(frame["y"].unique()) == states
-    exact = distance("mico", mdp, reward="sampled").value
+    exact = solve("mico", mdp, reward="sampled").matrix
     for name in losses:
         part = frame[frame["loss"] == name]
         assert len(part) == len(states) ** 2

@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from mico.experiments.cells import in_turn
 from mico.experiments.online_convergence import QUICK, Config, plot, run, table
 from mico.experiments.sampled_metrics import n_step_mico, sampled_bisimulation
-from mico.tabular import distance, garnet, random_policy
+from mico.tabular import garnet, random_policy, solve
 from mico.tabular.online import Schedule, online_mico
 from mico.tabular.simulator import simulate
 
@@ -41,7 +41,7 @@ def of(estimate, problem, config):
 def drawn(seed, config):
     """The Garnet and the policy of a seed, and the seeds of its samples and updates."""
     of_mdp, of_policy, samples, updates = np.random.default_rng(seed).integers(2**31, size=4).tolist()
-    mdp = garnet(config.num_states, config.num_actions, seed=of_mdp, discount=config.discount)
+    mdp = garnet(config.num_states, config.num_actions, seed=of_mdp, discount=config.discount).mdp
     return mdp, random_policy(mdp, seed=of_policy), samples, updates
 
 
@@ -80,7 +80,7 @@ def test_errors_of_online_estimates_by_loops(frame, kind):
     if kind == "off-policy":
         log = log._replace(ratio=np.array([policy[x, a] / 0.5 for x, a in zip(log.state, log.action)]))
     found = online_mico(log, 3, 0.9, Schedule(18_000), seed=updates, horizon=horizon).value
-    limits = {"mico": distance("mico", mdp, policy, reward="sampled").value}
+    limits = {"mico": solve("mico", mdp, policy, reward="sampled").matrix}
     limits["n-step-mico"] = n_step_mico(mdp, policy, 3)
     target = "n-step-mico" if kind == "n-step" else "mico"
     errors = [found[x, y] - limits[target][x, y] for x in range(3) for y in range(3)]
@@ -99,7 +99,7 @@ def test_errors_of_swept_estimates_are_those_of_their_tables(frame, estimate, ta
     lines = rows(frame, problem="garnet", estimate=estimate, seed=0, target=target)
     moments = lines["updates"].to_numpy()
     trace = sampled_bisimulation(mdp.chain(policy), m, moments, seed=samples, self_distance=self_distance)
-    bias = trace.mean(axis=(1, 2)) - distance(target, mdp, policy).value.mean()
+    bias = trace.mean(axis=(1, 2)) - solve(target, mdp, policy).matrix.mean()
     np.testing.assert_allclose(lines["bias"], bias, atol=1e-7)
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
 from mico.experiments.sampled_metrics import n_step_mico, sampled_bisimulation
-from mico.tabular import Chain, distance, garnet, problem, random_policy
+from mico.tabular import Chain, garnet, make, random_policy, solve
 from references import fixed_point, paths, transport_cost_of_parts
 
 quick = pytest.mark.usefixtures("unchecked")  # checks of types take most of the time of many small steps
@@ -53,7 +53,7 @@ def limit(chain, m, *, self_distance):
 @quick
 @pytest.mark.parametrize("m", [1, 2, 8])
 def test_a_coin_is_no_distance_from_itself_but_sampled_it_is(m):
-    chain = problem("coin-chain", discount=0.6).mdp.chain()
+    chain = make("coin-chain", discount=0.6).mdp.chain()
     found = estimate(chain, m)
     # Heads and tails are 2.5 apart; the shares of heads in two samples differ by C(2m, m)/4^m on average.
     assert found[0, 0] == pytest.approx(1.5 * comb(2 * m, m) / 4**m, abs=0.1)
@@ -68,14 +68,14 @@ def test_a_coin_is_no_distance_from_itself_but_sampled_it_is(m):
 def test_two_like_coins_never_look_alike(self_distance):
     rows = [[0, 0, 0.5, 0.5], [0, 0, 0.5, 0.5], [0, 0, 1, 0], [0, 0, 0, 1]]
     chain = Chain(rows, [0, 0, 0, 1], 0.6)
-    assert distance("pi-bisimulation", chain).value[0, 1] == 0
+    assert solve("pi-bisimulation", chain).matrix[0, 1] == 0
     found = estimate(chain, 4, self_distance=self_distance)
     assert found[0, 1] == pytest.approx(1.5 * comb(8, 4) / 4**4, abs=0.1)
 
 
 @quick
 def test_two_states_with_one_sample_are_at_their_mico_distance():
-    found = estimate(problem("two-state", discount=0.6).mdp.chain(), 1)
+    found = estimate(make("two-state", discount=0.6).mdp.chain(), 1)
     assert found[0, 1] == pytest.approx(1 / (1 - 0.3), abs=0.1)
     assert found[0, 0] == pytest.approx(0.3 / ((1 - 0.3) * (1 - 0.15)), abs=0.1)
     assert found[1, 1] == 0
@@ -89,7 +89,7 @@ def test_limits_by_enumeration(m, self_distance):
 
 
 def test_limits_lie_between_bisimulation_and_mico_and_fall_with_more_samples():
-    bisimulation, mico = (distance(name, MIXING).value for name in ("pi-bisimulation", "mico"))
+    bisimulation, mico = (solve(name, MIXING).matrix for name in ("pi-bisimulation", "mico"))
     one, two, three = (limit(MIXING, m, self_distance="sampled") for m in (1, 2, 3))
     np.testing.assert_allclose(one, mico, atol=2e-3)
     assert (two < one - 0.1).all()
@@ -104,12 +104,12 @@ def test_limits_lie_between_bisimulation_and_mico_and_fall_with_more_samples():
 @quick
 def test_deterministic_chains_need_one_sample():
     chain = Chain(np.roll(np.eye(4), 1, axis=1), [0.0, 1.0, 0.3, 0.3], 0.5)
-    exact = distance("pi-bisimulation", chain).value
+    exact = solve("pi-bisimulation", chain).matrix
     assert estimate(chain, 1) == pytest.approx(exact, abs=5e-3)
 
 
 def test_tables_of_earlier_moments_are_those_of_shorter_runs():
-    chain = garnet(4, 2, seed=0).chain()
+    chain = garnet(4, 2, seed=0).mdp.chain()
     trace = sampled_bisimulation(chain, 2, np.array([1, 7, 30]), seed=3, self_distance="sampled")
     assert trace.shape == (3, 4, 4)
     for moment, table in zip((1, 7, 30), trace):
@@ -120,7 +120,7 @@ def test_tables_of_earlier_moments_are_those_of_shorter_runs():
 
 
 def test_bad_arguments_are_named(unchecked):
-    chain = problem("two-state").mdp.chain()
+    chain = make("two-state").mdp.chain()
     with pytest.raises(ValueError, match="m and moments must be at least 1, but are 0 and 5"):
         estimate(chain, 0, moments=np.array([5]))
     with pytest.raises(ValueError, match="self_distance must be 'sampled' or 'zero', not 'one'"):
@@ -130,7 +130,7 @@ def test_bad_arguments_are_named(unchecked):
 @pytest.mark.parametrize("horizon", [1, 2, 3])
 @pytest.mark.parametrize("name", ["garnet", "grid"])
 def test_n_step_distances_by_pairs_of_paths(name, horizon):
-    mdp = garnet(3, 2, seed=1) if name == "garnet" else problem("open-grid", height=2, width=2).mdp
+    mdp = garnet(3, 2, seed=1).mdp if name == "garnet" else make("open-grid", height=2, width=2).mdp
     policy = random_policy(mdp, seed=2)
     futures = [np.array(paths(mdp, policy, x, horizon)).T for x in range(mdp.num_states)]
     gap, ends = np.zeros((mdp.num_states,) * 2), np.zeros((mdp.num_states,) * 2)
@@ -143,17 +143,17 @@ def test_n_step_distances_by_pairs_of_paths(name, horizon):
 
 
 def test_a_coin_as_reward_over_one_and_two_steps():
-    mdp = problem("random-reward").mdp
+    mdp = make("random-reward").mdp
     assert n_step_mico(mdp, np.ones((1, 1)), 1) == pytest.approx(0.5 / 0.1)
     # Sums 0, 1, γ and 1 + γ, each with probability ¼, differ by (4 + 2γ)/8 on average.
     assert n_step_mico(mdp, np.ones((1, 1)), 2) == pytest.approx((4 + 2 * 0.9) / 8 / (1 - 0.81))
 
 
 def test_longer_horizons_lie_between_differences_of_values_and_mico():
-    mdp = garnet(4, 2, seed=3)
+    mdp = garnet(4, 2, seed=3).mdp
     policy = random_policy(mdp, seed=0)
     value = mdp.chain(policy).value()
-    exact = distance("mico", mdp, policy, reward="sampled").value
+    exact = solve("mico", mdp, policy, reward="sampled").matrix
     np.testing.assert_allclose(n_step_mico(mdp, policy, 1), exact, atol=1e-7)
     for horizon in (2, 4):
         found = n_step_mico(mdp, policy, horizon)

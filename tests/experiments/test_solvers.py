@@ -8,12 +8,12 @@ import pytest
 import references
 from mico.experiments import solvers
 from mico.experiments.solvers import SOLVERS, by_entries, by_sweeps, sweeps, timed
-from mico.tabular import METRICS, FactoredMICo, Solution, garnet
+from mico.tabular import METRICS, FactoredMICo, SolverResult, garnet
 
 
 @pytest.fixture(scope="module")
 def mdp():
-    return garnet(3, 2, seed=3, discount=0.6)
+    return garnet(3, 2, seed=3, discount=0.6).mdp
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def exact(mdp):
 def test_every_solver_finds_the_distance_within_its_error(mdp, exact, name):
     metric = SOLVERS[name].metric
     solution = SOLVERS[name].solve(METRICS[metric].subject(mdp), 1e-6)
-    found = solution.value.rows(np.arange(3)) if isinstance(solution.value, FactoredMICo) else solution.value
+    found = solution.matrix.rows(np.arange(3)) if isinstance(solution.matrix, FactoredMICo) else solution.matrix
     assert 0 <= solution.error <= 1e-6
     assert np.abs(found - exact[metric]).max() <= solution.error + 2e-7
     assert solution.iterations >= 1
@@ -48,7 +48,7 @@ def test_sweeps_stop_when_the_contraction_proves_the_tolerance():
     found = sweeps(lambda d: 1 + 0.5 * d, 2, 0.5, 0.1)
     assert found.iterations == 5  # 0.5⁵ / 0.5 is the first below 0.1
     assert found.error == pytest.approx(0.0625)
-    assert found.value == pytest.approx(np.full((2, 2), 2 - 0.0625))
+    assert found.matrix == pytest.approx(np.full((2, 2), 2 - 0.0625))
 
 
 @pytest.mark.parametrize("name", ["mico", "bisimulation"])
@@ -70,7 +70,7 @@ def test_entries_are_sums_over_pairs(mdp):
             ]
             for x in range(3)
         ])  # fmt: skip
-    assert by_entries(chain, 1e-3).value == pytest.approx(d, abs=1e-12)
+    assert by_entries(chain, 1e-3).matrix == pytest.approx(d, abs=1e-12)
     assert by_entries(chain, 1e-3).iterations == by_sweeps("mico")(chain, 1e-3).iterations
 
 
@@ -82,7 +82,7 @@ def test_the_quickest_of_some_runs_counts_and_long_ones_are_not_repeated(monkeyp
 
     def work():
         calls.append(1)
-        return Solution(np.zeros((1, 1)), 0.0, len(calls))
+        return SolverResult(np.zeros((1, 1)), 0.0, len(calls))
 
     found, seconds = timed(work, 3)
     assert len(calls) == found.iterations == runs

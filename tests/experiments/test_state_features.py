@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mico.experiments.state_features import READINGS, Config, plot, run, table
-from mico.tabular import problem, random_policy
+from mico.tabular import make, random_policy
 from mico.tabular.features import FEATURES
 
 CHEAP = Config(
@@ -25,7 +25,7 @@ def errors(config, **where):
 
 def drawn(grid, run, **options):
     """What a run draws: goal, policy and the seed of its features."""
-    mdp = problem(grid, **options).mdp
+    mdp = make(grid, **options).mdp
     draw = np.random.default_rng([run, mdp.num_states])
     goal, policy, seed = int(draw.integers(mdp.num_states)), int(draw.integers(2**31)), int(draw.integers(2**31))
     return goal, policy, seed
@@ -34,7 +34,7 @@ def drawn(grid, run, **options):
 def test_errors_by_normal_equations_and_loops():
     frame = run(CHEAP)
     _, policy_seed, seed = drawn("mirrored-rooms", 1)
-    mdp = problem("mirrored-rooms", discount=0.9).mdp
+    mdp = make("mirrored-rooms", discount=0.9).mdp
     chain = mdp.chain(random_policy(mdp, seed=policy_seed))
     value = np.linalg.inv(np.eye(31) - 0.9 * chain.dense_transition()) @ chain.reward
     features = np.random.default_rng(seed).standard_normal((6, 31)).T
@@ -78,10 +78,10 @@ def test_mirrored_rooms_keeps_its_goals_and_the_others_do_not():
     for grid, same in (("mirrored-rooms", True), ("dayan", False)):
         assert np.array_equal(errors(small, grid=grid), errors(replace(small, goals="map"), grid=grid)) == same
     goal, _, _ = drawn("dayan", 0)
-    value = problem("dayan", goal=goal, discount=0.9).mdp.chain("uniform").value()
+    value = make("dayan", goal=goal, discount=0.9).mdp.chain("uniform").value()
     one = replace(small, grids=("dayan",), features=("proto-value-functions",), regression="affine")
     # The first proto-value function is constant: two leave what lies off the second.
-    second = FEATURES["proto-value-functions"](problem("dayan").mdp.chain("uniform"), 0)(2)[:, 1]
+    second = FEATURES["proto-value-functions"](make("dayan").mdp.chain("uniform"), 0)(2)[:, 1]
     centred = value - value.mean()
     assert errors(one, size=2)[0] == pytest.approx(np.abs(centred - (centred @ second) * second).mean(), rel=1e-9)
 

@@ -23,8 +23,9 @@ def drawn(monkeypatch):
     found = []
 
     def garnet(*sizes, **options):
-        found.append((make_mdp(*sizes, **options), []))
-        return found[-1][0]
+        problem = make_mdp(*sizes, **options)
+        found.append((problem.mdp, []))
+        return problem
 
     def random_policy(mdp, **options):
         found[-1][1].append(make_policy(mdp, **options))
@@ -252,7 +253,7 @@ def test_the_papers_readings_stand_beside_no_other_settings(changes, shown):
         ("policies", 0, "policies must be at least 1, but is 0"),
         ("seed", -1, "seed must be at least 0, but is -1"),
         ("law", "flat", "law must be 'uniform' or 'dirichlet', not 'flat'"),
-        ("metrics", ("mica",), "a name in metrics must be one of the metrics, not 'mica'"),
+        ("metrics", ("mica",), "a name in metrics must be one of .*, got 'mica': did you mean mico"),
         ("discount", 1.0, "discount must lie in"),
     ],
 )

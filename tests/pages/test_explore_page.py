@@ -9,11 +9,11 @@ import pytest
 from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.explore import Exploration, Plane, View, explore_page
-from mico.tabular import METRICS, distance, factored_mico, optimal_value, problem
+from mico.tabular import METRICS, factored_mico, make, optimal_value, solve
 from mico.tabular.value_bound import ValueBound, value_bound
 
-ROOMS = problem("mirrored-rooms")
-GARNET = problem("garnet", seed=1, num_states=12)
+ROOMS = make("mirrored-rooms")
+GARNET = make("garnet", seed=1, num_states=12)
 ODD = ["<b>here</b>", "</script>", "a long name that does not end before the line of a phone does, nor after it"]
 MINE = {
     "transition": [[[0.5, 0.5, 0]], [[0, 0.5, 0.5]], [[0, 0, 1]]],
@@ -80,7 +80,7 @@ def facts(page):
 
 @needs_chromium
 def test_a_click_on_the_map_measures_from_that_cell(opened):
-    page, d = opened("rooms"), distance("mico", ROOMS.mdp).value
+    page, d = opened("rooms"), solve("mico", ROOMS.mdp).matrix
     for state in (17, 4):
         page.click(f".cell[data-state='{state}']")
         assert chosen(page) == {str(state)}
@@ -102,7 +102,7 @@ def test_another_metric_shows_its_own_numbers(opened):
     page.click(".cell[data-state='9']")
     for name in METRICS:
         page.check(f"input[value='{name}']")
-        assert distances(page) == printed(distance(name, ROOMS.mdp).value[9])
+        assert distances(page) == printed(solve(name, ROOMS.mdp).matrix[9])
         assert METRICS[name].summary == page.inner_text("#summary")
 
 
@@ -114,25 +114,25 @@ def test_numbers_about_metric_and_state(opened):
     page.select_option("#state", "20")
     for name in ("mico", "reduced-mico", "lax-bisimulation"):
         page.check(f"input[value='{name}']")
-        solution = distance(name, ROOMS.mdp)
+        solution = solve(name, ROOMS.mdp)
         value, symbol = (
             (optimal_value(ROOMS.mdp), "V*") if METRICS[name].on == "mdp" else (ROOMS.mdp.chain().value(), "Vπ")
         )
-        bound, shown = value_bound(solution.value, value, error=solution.error), facts(page)
+        bound, shown = value_bound(solution.matrix, value, error=solution.error), facts(page)
         assert number(shown["Certifiederror"]) == pytest.approx(solution.error, rel=0.051)
         assert shown[f"Pairswith|Δ{symbol}|>d"] == f"{bound.broken:.1%}"
         assert (bound.broken > 0) == (name == "reduced-mico") == (page.locator("#every .broken").count() > 0)
         assert number(shown[f"Meangapd−|Δ{symbol}|"]) == printed(bound.mean_gap)
-        assert number(shown["Self-distance"]) == printed(solution.value[20, 20])
+        assert number(shown["Self-distance"]) == printed(solution.matrix[20, 20])
         assert number(shown["OptimalvalueV*" if symbol == "V*" else "ValueVπ"]) == printed(value[20])
         rows = page.eval_on_selector_all("#nearest tr", "rows => rows.map(r => [...r.cells].map(c => c.innerText))")
-        others = [state for state in np.argsort(solution.value[20].astype("f4"), kind="stable") if state != 20][:k]
+        others = [state for state in np.argsort(solution.matrix[20].astype("f4"), kind="stable") if state != 20][:k]
         assert [int(row[1]) for row in rows] == others
         for row, state in zip(rows, others, strict=True):
             gap = abs(value[20] - value[state])
-            expected = [solution.value[20, state], gap, value[state]]
+            expected = [solution.matrix[20, state], gap, value[state]]
             assert [number(text.removesuffix(" > d")) for text in row[2:]] == printed(expected)
-            assert row[3].endswith(" > d") == (gap > solution.value[20, state] + 1e-6)
+            assert row[3].endswith(" > d") == (gap > solution.matrix[20, state] + 1e-6)
 
 
 @needs_chromium
@@ -148,7 +148,7 @@ def test_arrows_move_over_cells_and_enter_chooses(opened):
     page.keyboard.press("Enter")
     state = cells[door + 1, column]
     assert chosen(page) == {str(state)}
-    assert distances(page) == printed(distance("mico", ROOMS.mdp).value[state])
+    assert distances(page) == printed(solve("mico", ROOMS.mdp).matrix[state])
     page.focus(f".cell[data-state='{state}']")
     last = max(columns[rows == door + 1])
     for _ in range(12):
@@ -159,7 +159,7 @@ def test_arrows_move_over_cells_and_enter_chooses(opened):
 
 @needs_chromium
 def test_focus_tells_the_value_and_tab_reaches_every_control(opened):
-    page, d = opened("rooms"), distance("mico", ROOMS.mdp).value
+    page, d = opened("rooms"), solve("mico", ROOMS.mdp).matrix
     goal = ROOMS.layout.goals[0]
     seen = []
     while seen.count("theme") < 2 and len(seen) < 40:
@@ -198,7 +198,7 @@ def test_points_are_the_exact_embedding_and_choose_by_click_and_key(opened):
     box = page.locator("#plane").bounding_box()
     page.mouse.click(box["x"] + centres[alone, 0] + 3, box["y"] + centres[alone, 1] - 3)
     assert chosen(page) == {str(alone)}
-    assert distances(page) == printed(distance("reduced-mico", ROOMS.mdp).value[alone])
+    assert distances(page) == printed(solve("reduced-mico", ROOMS.mdp).matrix[alone])
     left = int(np.argmin(centres[:, 0]))
     page.select_option("#state", str(left))
     page.locator("#plane [role=option]").nth(left).focus()
@@ -217,7 +217,7 @@ def test_points_are_coloured_by_value_and_the_nearest_are_ringed(opened):
     assert fills[int(value.argmin())] == "rgb(66 10 104)"
     page.fill("#near", "3")
     rings = page.eval_on_selector_all(".mark.near", "rs => rs.map(r => [r.getAttribute('cx'), r.getAttribute('cy')])")
-    row = distance("mico", ROOMS.mdp).value[ROOMS.layout.goals[0]]
+    row = solve("mico", ROOMS.mdp).matrix[ROOMS.layout.goals[0]]
     near = [state for state in np.argsort(row.astype("f4"), kind="stable") if state != ROOMS.layout.goals[0]][:3]
     place = "p => [p.getAttribute('cx'), p.getAttribute('cy')]"
     assert rings == [page.eval_on_selector(f"#plane [data-state='{state}']", place) for state in near]
@@ -227,7 +227,7 @@ def test_points_are_coloured_by_value_and_the_nearest_are_ringed(opened):
 
 @needs_chromium
 def test_colours_follow_the_scale_and_the_legend_says_it(opened):
-    page, d = opened("rooms"), distance("mico", ROOMS.mdp).value
+    page, d = opened("rooms"), solve("mico", ROOMS.mdp).matrix
     state = int(d.max(axis=1).argmin())
     page.click(f".cell[data-state='{state}']")
     farthest = f".cell[data-state='{int(d[state].argmax())}']"
@@ -254,7 +254,7 @@ def test_a_phone_scrolls_in_one_direction_only(opened, name):
     if name == "rooms":
         page.tap(".cell[data-state='12']")
         assert chosen(page) == {"12"}
-        assert distances(page) == printed(distance("reward-law", ROOMS.mdp).value[12])
+        assert distances(page) == printed(solve("reward-law", ROOMS.mdp).matrix[12])
 
 
 @needs_chromium
@@ -278,7 +278,7 @@ def test_nothing_moves_when_something_is_chosen_or_pointed_at(opened):
 
 @needs_chromium
 def test_a_problem_without_a_map_is_a_matrix(opened):
-    page, d = opened("garnet"), distance("mico", GARNET.mdp).value
+    page, d = opened("garnet"), solve("mico", GARNET.mdp).matrix
     assert page.is_visible("#matrix")
     assert not page.is_visible("#map")
     assert not page.is_visible("#picture")
@@ -296,13 +296,13 @@ def test_a_problem_without_a_map_is_a_matrix(opened):
         page.keyboard.press(key)
     assert chosen(page) == {"7"}
     page.check("input[value='bisimulation']")
-    assert distances(page) == printed(distance("bisimulation", GARNET.mdp).value[7])
+    assert distances(page) == printed(solve("bisimulation", GARNET.mdp).matrix[7])
 
 
 @needs_chromium
 def test_the_matrix_is_painted_by_its_distances(opened):
     """The largest entry has the last colour, the smallest the first; read off beside the numbers in the cells."""
-    page, d = opened("garnet"), distance("mico", GARNET.mdp).value
+    page, d = opened("garnet"), solve("mico", GARNET.mdp).matrix
     painted = """() => { const { width, height } = document.getElementById('matrix');
       return [...document.getElementById('matrix').getContext('2d').getImageData(0, 0, width, height).data]; }"""
     ends = [(divmod(int(d.argmax()), 12), [236, 229, 27]), (divmod(int(d.argmin()), 12), [72, 36, 117])]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 import references
-from mico.tabular import METRICS, Chain, distance, garnet, optimal_value
+from mico.tabular import METRICS, Chain, garnet, optimal_value, solve
 from mico.tabular.axioms import check
 from mico.tabular.metrics import mico
 from strategies import mdps, policies, sparse
@@ -18,7 +18,7 @@ small = {"states": (1, 2, 3, 5), "discounts": (0.5, 0.9)}
 
 def solved(name, sample):
     policy = sample.policy if METRICS[name].on == "policy" else None
-    return distance(name, sample.mdp, policy, tolerance=PRECISE * sample.scale).value
+    return solve(name, sample.mdp, policy, tolerance=PRECISE * sample.scale).matrix
 
 
 def apart(values):
@@ -103,7 +103,7 @@ def test_mico_is_the_discounted_gap_of_independent_rewards(sample):
 def test_mico_is_the_mean_over_simulated_pairs_of_chains():
     rng = np.random.default_rng(5)
     chain = Chain(rng.dirichlet(np.ones(3), size=3), [0.0, 1.0, 3.0], 0.6)
-    exact, draws = distance("mico", chain).value, 40_000
+    exact, draws = solve("mico", chain).matrix, 40_000
     for x, y in [(0, 0), (0, 2), (1, 2)]:
         left, right, total = np.full(draws, x), np.full(draws, y), np.zeros(draws)
         for time in range(40):
@@ -121,7 +121,7 @@ def test_self_distance_is_zero_just_where_every_reward_to_come_is_certain(sample
     certain = np.ones(chain.num_states, dtype=bool)
     for rows in reach(chain, 2**chain.num_states):  # by then the set of states that can be reached has come round
         certain &= [np.ptp(chain.reward[row > 0]) == 0 for row in rows]
-    own = np.diag(distance("mico", chain, tolerance=1e-11).value)
+    own = np.diag(solve("mico", chain, tolerance=1e-11).matrix)
     np.testing.assert_array_equal(own < 1e-10, certain)
 
 
@@ -159,7 +159,7 @@ def test_on_deterministic_chains_all_metrics_agree(sample):
             total[x, y] += chain.discount**time * abs(chain.reward[left] - chain.reward[right])
             left, right = chain.transition[left].argmax(), chain.transition[right].argmax()
     for name in ("mico", "reduced-mico", "pi-bisimulation", "reward-law"):
-        found = distance(name, chain, tolerance=PRECISE * sample.scale).value
+        found = solve(name, chain, tolerance=PRECISE * sample.scale).matrix
         np.testing.assert_allclose(found, total, rtol=0, atol=2 * PRECISE * sample.scale)
 
 
@@ -221,8 +221,8 @@ def paths(chain, state, steps):
 def test_on_garnets_reduced_mico_is_above_the_value_gap_only_on_average():
     """Garnet(5, 2), γ = .9, the printed rule, Dirichlet policies."""
     count = 3000
-    chains = [garnet(5, 2, seed=n).chain(policies(np.random.default_rng(n), "any", (5, 2))) for n in range(count)]
-    full = mico.solve_many(chains, 1e-9).value
+    chains = [garnet(5, 2, seed=n).mdp.chain(policies(np.random.default_rng(n), "any", (5, 2))) for n in range(count)]
+    full = mico.solve_many(chains, 1e-9).matrix
     reduced = mico.reduced(full)
     gap = np.array([apart(chain.value()) for chain in chains])
     for found, mean in ((full - gap, 1.74), (reduced - gap, 0.02)):
@@ -238,8 +238,8 @@ def test_on_garnets_reduced_mico_is_above_the_value_gap_only_on_average():
 def test_on_garnets_pi_bisimulation_is_close_above_the_value_gap():
     count, gaps = 250, []
     for n in range(count):
-        chain = garnet(5, 2, seed=10_000 + n).chain(policies(np.random.default_rng(n), "any", (5, 2)))
-        gaps.append((distance("pi-bisimulation", chain, tolerance=1e-6).value - apart(chain.value())).mean())
+        chain = garnet(5, 2, seed=10_000 + n).mdp.chain(policies(np.random.default_rng(n), "any", (5, 2)))
+        gaps.append((solve("pi-bisimulation", chain, tolerance=1e-6).matrix - apart(chain.value())).mean())
     assert np.mean(gaps) == pytest.approx(0.18, abs=4 * np.std(gaps) / np.sqrt(count) + 0.005)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
-from mico.tabular import MDP, METRICS, Chain, distance, lukaszyk_karmowski, optimal_value, problem
+from mico.tabular import MDP, METRICS, Chain, lukaszyk_karmowski, make, optimal_value, solve
 from mico.tabular.axioms import check
 from mico.tabular.relation import bisimulation_relation
 
@@ -12,12 +12,12 @@ EXACT = {"rtol": 0, "atol": 1e-8}
 
 
 def chain_of(name, discount=0.9):
-    example = problem(name, discount=discount)
+    example = make(name, discount=discount)
     return example.mdp.chain("uniform" if example.policy is None else example.policy)
 
 
 def value(name, subject, policy=None, **options):
-    return distance(name, subject, policy, **options).value
+    return solve(name, subject, policy, **options).matrix
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.99])
@@ -44,7 +44,7 @@ def test_2_the_bisimulation_bound_is_broken_by_other_policies(k, policy):
     loops = [[[1, 0], [1, 0]], [[0, 1], [0, 1]]]
     taken = [[0, 1], [1, 0]] if policy == "printed" else [[1, 0], [0, 1]]
     gap = abs(k - 1) if policy == "printed" else k
-    example = problem("bound-example", k=k, policy=policy)
+    example = make("bound-example", k=k, policy=policy)
     for mdp, rows in ((example.mdp, example.policy), (MDP(loops, [[0, k], [1, k]], 0.9), np.array(taken))):
         assert value("bisimulation", mdp)[0, 1] == pytest.approx(10)
         values = mdp.chain(rows).value()
@@ -69,7 +69,7 @@ def test_4_bisimulation_is_pessimistic(k):
     s, t, u = np.eye(3)
     by_hand = MDP([[t, u], [u, s], [u, u]], [[k, 0], [0, k], [0, 0]], 0.9)
     best = np.array([[1, 0], [0, 1], [1, 0]])
-    example = problem("pessimism", k=k)
+    example = make("pessimism", k=k)
     np.testing.assert_array_equal(example.policy[:2], best[:2])
     for mdp in (example.mdp, by_hand):
         np.testing.assert_allclose(optimal_value(mdp), [10 * k, 10 * k, 0], **EXACT)
@@ -108,7 +108,7 @@ def test_7_terminals_need_a_sink():
 
 
 def test_8_random_rewards():
-    example = problem("random-reward", discount=0.8).mdp
+    example = make("random-reward", discount=0.8).mdp
     by_hand = MDP([[[0.5, 0.5]], [[0.5, 0.5]]], [[[0, 1]], [[0, 1]]], 0.8)  # the reward is where it leads
     for mdp in (example, by_hand):
         np.testing.assert_allclose(value("mico", mdp), 0, **EXACT)
@@ -120,7 +120,7 @@ def test_9_five_states():
     s1, s2, t1, t2, end = range(5)
     following = np.array([[s2, end], [end, end], [t2, end], [end, end], [end, end]])
     by_hand = MDP(np.eye(5)[following], [[0.2, 0], [0.5, 0], [0.2, 0], [1.0, 0], [0, 0]], 0.9)
-    for mdp in (problem("five-state").mdp, by_hand):
+    for mdp in (make("five-state").mdp, by_hand):
         d = value("bisimulation", mdp)
         assert (d[s1, t1], d[s2, t2], d[s1, s2], d[t1, t2]) == pytest.approx((0.45, 0.5, 0.75, 1.7))
         assert len(np.unique(np.round(d, 6), axis=0)) == 5
@@ -129,7 +129,7 @@ def test_9_five_states():
 
 def test_action_rewards_are_averaged_before_they_are_compared():
     """One state, two actions paying 0 and 1: U = 0, while draws of rewards are ½ apart on average."""
-    for mdp in (problem("action-reward").mdp, MDP([[[1], [1]]], [[0, 1]], 0.9)):
+    for mdp in (make("action-reward").mdp, MDP([[[1], [1]]], [[0, 1]], 0.9)):
         assert value("mico", mdp)[0, 0] == pytest.approx(0, abs=1e-12)
         assert value("mico", mdp, reward="sampled")[0, 0] == pytest.approx(5)
 
@@ -138,7 +138,7 @@ def test_action_rewards_are_averaged_before_they_are_compared():
 def test_examples_come_out_the_same_by_iterating_the_definition(name):
     """Operators from zero, 400 times; derived metrics have none."""
     for key in ("two-state", "pessimism", "coin-chain", "five-state"):
-        example = problem(key)
+        example = make(key)
         policy = example.policy if METRICS[name].on == "policy" else None
         operator, d = METRICS[name].operator(example.mdp, policy), np.zeros((example.mdp.num_states,) * 2)
         for _ in range(400):

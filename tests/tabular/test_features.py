@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from chains import CHAINS
-from mico.tabular import Chain, distance, problem, random_policy
+from mico.tabular import Chain, make, random_policy, solve
 from mico.tabular.features import (
     FEATURES,
     mico_embedding,
@@ -27,7 +27,7 @@ def path(size):
 
 
 def rooms(seed=0):
-    mdp = problem("mirrored-rooms").mdp
+    mdp = make("mirrored-rooms").mdp
     return mdp.chain(random_policy(mdp, seed=seed))
 
 
@@ -56,7 +56,7 @@ def test_the_graph_of_a_one_way_street_has_both_directions():
 
 
 def test_proto_value_functions_of_a_grid_are_those_of_its_map():
-    grid = problem("four-rooms")
+    grid = make("four-rooms")
     cells, size = grid.layout.cells, grid.mdp.num_states
     laplacian = np.zeros((size, size))
     for (row, column), here in np.ndenumerate(cells):
@@ -85,7 +85,7 @@ def test_random_features_are_standard_normal_and_nested():
 def test_squared_distances_of_the_embedding_are_the_reduced_distance(name):
     psi = mico_embedding(CHAINS[name])
     squared = ((psi[:, None] - psi) ** 2).sum(axis=-1)
-    np.testing.assert_allclose(squared, distance("reduced-mico", CHAINS[name], tolerance=1e-10).value, atol=1e-9)
+    np.testing.assert_allclose(squared, solve("reduced-mico", CHAINS[name], tolerance=1e-10).matrix, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["grid", "garnet", "rewards of both signs", "funnel"])
@@ -133,8 +133,8 @@ def test_regressions_of_another_shape_are_refused(unchecked, regression):
 
 
 def test_what_features_are_not_made_of(unchecked):
-    with pytest.raises(ValueError, match=r"chain must be a Chain \(mdp.chain\(policy\)\), not MDP"):
-        proto_value_functions(problem("two-state").mdp)
+    with pytest.raises(ValueError, match="model must be a Problem, an MDP or a Chain, got ndarray"):
+        proto_value_functions(np.eye(2))
     for arguments, message in (
         ((4, -1, 0), "k must be at least 1, but is -1"),
         ((4, 1.5, 0), "k must be a whole number, not 1.5"),
@@ -181,7 +181,7 @@ def test_umap_keeps_two_far_groups_apart():
 
 
 def test_umap_refuses_what_is_no_metric():
-    full = distance("mico", rooms()).value
+    full = solve("mico", rooms()).matrix
     with pytest.raises(ValueError, match=r"d must be 0 on its diagonal, or UMAP is ill-defined, but d\["):
         umap_embedding(full, 2, seed=0)
     one_sided = points(6)
@@ -223,7 +223,7 @@ def test_every_kind_gives_what_is_asked_for(name):
 def test_kinds_are_what_their_names_say():
     chain = rooms()
     for metric in ("reduced-mico", "pi-bisimulation"):
-        d = distance(metric, chain, tolerance=1e-10).value
+        d = solve(metric, chain, tolerance=1e-10).matrix
         np.testing.assert_array_equal(FEATURES[f"umap-{metric}"](chain, 5)(3), umap_embedding(d, 3, seed=5))
     np.testing.assert_array_equal(FEATURES["random"](chain, 5)(3), random_features(31, 3, seed=5))
     np.testing.assert_array_equal(FEATURES["proto-value-functions"](chain, 5)(3), proto_value_functions(chain)[:, :3])

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
-from mico.tabular import MDP, Chain, distance
+from mico.tabular import MDP, Chain, solve
 from mico.tabular import mdp as mdp_module
 from mico.tabular.outcomes import RewardLaw
 from strategies import mdps, sparse
@@ -155,9 +155,9 @@ def test_the_error_holds_for_laws_that_are_given():
         rng = np.random.default_rng(seed)
         levels, weights = np.sort(rng.normal(size=2000)), rng.dirichlet(np.full(2000, 0.05), size=2)
         law = RewardLaw(levels, sp.csr_array(weights))
-        found = distance("mico", Chain(np.eye(2), weights @ levels, 0.0, law=law), reward="sampled")
+        found = solve("mico", Chain(np.eye(2), weights @ levels, 0.0, law=law), reward="sampled")
         sums = [list(itertools.accumulate(map(Fraction, row))) for row in weights]
         steps = [Fraction(high) - Fraction(low) for low, high in itertools.pairwise(levels)]
         one, other = ([share / row[-1] for share in row[:-1]] for row in sums)
         gap = sum(s * (p * (1 - q) + q * (1 - p)) for s, p, q in zip(steps, one, other, strict=True))
-        assert abs(Fraction(found.value[0, 1]) - gap) <= Fraction(found.error)
+        assert abs(Fraction(found.matrix[0, 1]) - gap) <= Fraction(found.error)

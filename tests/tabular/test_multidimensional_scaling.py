@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mico.tabular import distance, factored_mico, problem
+from mico.tabular import factored_mico, make, solve
 from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
 
 
@@ -43,9 +43,9 @@ def test_axes_beyond_the_points_are_zero():
 
 
 def test_of_the_reduced_distance_it_is_the_exact_embedding():
-    rooms = problem("mirrored-rooms").mdp
+    rooms = make("mirrored-rooms").mdp
     far = factored_mico(rooms.chain("uniform"), tolerance=1e-10)
-    found = classical_scaling(distance("reduced-mico", rooms).value, 2)
+    found = classical_scaling(solve("reduced-mico", rooms).matrix, 2)
     exact = far.embedding(2)
     assert squares(found.points) == pytest.approx(squares(exact), abs=1e-7)
     centred = far.factors - far.factors.mean(axis=0)

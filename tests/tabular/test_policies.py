@@ -47,7 +47,7 @@ def test_optimal_values_of_rewards_of_any_size(scale):
 
 
 def test_optimal_values_of_a_larger_mdp_by_value_iteration():
-    mdp = garnet(60, 4, seed=1, discount=0.95)
+    mdp = garnet(60, 4, seed=1, discount=0.95).mdp
     value = np.zeros(60)
     for _ in range(800):
         value = (mdp.reward + 0.95 * mdp.transition @ value).max(axis=1)
@@ -71,11 +71,11 @@ def test_ties_end():
 
 
 def test_uniform_policy():
-    np.testing.assert_array_equal(uniform_policy(garnet(3, 4, seed=0)), np.full((3, 4), 0.25))
+    np.testing.assert_array_equal(uniform_policy(garnet(3, 4, seed=0).mdp), np.full((3, 4), 0.25))
 
 
 def test_deterministic_policy():
-    mdp = garnet(3, 2, seed=0)
+    mdp = garnet(3, 2, seed=0).mdp
     np.testing.assert_array_equal(deterministic_policy(mdp, np.array([1, 0, 1])), [[0, 1], [1, 0], [0, 1]])
     np.testing.assert_array_equal(deterministic_policy(mdp, [1, 0, 1]), [[0, 1], [1, 0], [0, 1]])
     with pytest.raises(ValueError, match="actions must hold integers, not float64"):
@@ -104,7 +104,7 @@ def test_random_policies_follow_their_law(law, variance):
 
 
 def test_random_policies_are_distributions_that_hang_on_the_seed():
-    mdp = garnet(6, 3, seed=0)
+    mdp = garnet(6, 3, seed=0).mdp
     for law in ("uniform", "dirichlet"):
         one, other = (random_policy(mdp, seed=seed, law=law) for seed in (0, 1))
         np.testing.assert_allclose(one.sum(axis=1), 1)
@@ -117,4 +117,4 @@ def test_random_policies_are_distributions_that_hang_on_the_seed():
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_law_is_refused():
     with pytest.raises(ValueError, match="law must be 'uniform' or 'dirichlet', not 'gamma'"):
-        random_policy(garnet(2, 2, seed=0), seed=0, law="gamma")
+        random_policy(garnet(2, 2, seed=0).mdp, seed=0, law="gamma")

@@ -220,10 +220,10 @@ def test_bad_tolerance(tolerance):
 
 @pytest.mark.usefixtures("unchecked")
 def test_a_relation_is_asked_of_what_it_is_of():
-    with pytest.raises(ValueError, match="mdp must be an MDP, not Chain"):
+    with pytest.raises(ValueError, match="mdp must be a Problem or an MDP, got a Chain"):
         bisimulation_relation(five_states().chain(), tolerance=0.0)
-    with pytest.raises(ValueError, match=r"chain must be a Chain \(mdp.chain\(policy\)\), not MDP"):
-        policy_bisimulation_relation(five_states(), tolerance=0.0)
+    with pytest.raises(ValueError, match="policy must be None for a Chain"):
+        policy_bisimulation_relation(five_states().chain(), "uniform", tolerance=0.0)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])

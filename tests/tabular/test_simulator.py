@@ -105,7 +105,7 @@ def test_bad_arguments(changes, message):
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_cannot_be_simulated():
-    with pytest.raises(ValueError, match="mdp must be an MDP, not Chain"):
+    with pytest.raises(ValueError, match="mdp must be a Problem or an MDP, got a Chain"):
         simulate(listed_mdp().chain(), num_steps=5, seed=0)
     with pytest.raises(ValueError, match=r"num_steps must be a whole number, not 5.0"):
         simulate(listed_mdp(), num_steps=5.0, seed=0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mico.tabular import distance, problem
+from mico.tabular import make, solve
 from mico.tabular.value_bound import value_bound
 
 
@@ -15,9 +15,9 @@ from mico.tabular.value_bound import value_bound
 )
 def test_the_papers_two_states(metric, broken, mean_gap):
     """U exceeds the gap 20/11 by nothing and U(x, x) = 360/341; ΠU = 40/31 is below it for two of the four pairs."""
-    mdp = problem("two-state").mdp
-    solution = distance(metric, mdp)
-    found = value_bound(solution.value, mdp.chain().value(), error=solution.error)
+    mdp = make("two-state").mdp
+    solution = solve(metric, mdp)
+    found = value_bound(solution.matrix, mdp.chain().value(), error=solution.error)
     assert found == pytest.approx((broken, mean_gap), abs=1e-9)
 
 

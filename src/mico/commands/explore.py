@@ -10,12 +10,13 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from mico.commands.policies import WORDS, named_policy
+from mico.commands.counts import Count, OptionalCount
+from mico.commands.policies import POLICY_HELP, SEED_HELP, named_policy
 from mico.commands.problem_options import Limited, Request, requested
 from mico.commands.progress import shown
 from mico.pages.explore import Exploration, Plane, View, explore_page, is_explore_page
 from mico.results.folders import writable, write_whole
-from mico.tabular import MDP, METRICS, Solution, distance, optimal_value
+from mico.tabular import MDP, METRICS, Solution, optimal_value, solve
 from mico.tabular.metrics import metric_named
 from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
 from mico.tabular.value_bound import value_bound
@@ -25,21 +26,26 @@ _TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes 
 
 @dataclass(frozen=True)
 class Options(Limited):
-    """What can be asked of every problem."""
+    """Options of `mico explore` for every problem."""
 
     metrics: Annotated[
-        tuple[str, ...], tyro.conf.arg(metavar="NAME ...", help=f"among {', '.join(METRICS)}; by default all")
+        tuple[str, ...],
+        tyro.conf.arg(
+            metavar="NAME ...", help=f"Metrics to show: {', '.join(METRICS)}.", help_behavior_hint="(default: all)"
+        ),
     ] = ()
-    policy: Annotated[
-        str, tyro.conf.arg(metavar="NAME|PATH", help=f"{', '.join(WORDS)}, or an .npy or .npz array [S, A]")
-    ] = "uniform"
-    policy_seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help="of --policy random")] = None
-    tolerance: Annotated[float, tyro.conf.arg(help="absolute, for every entry")] = 1e-8
-    max_states: Annotated[int, tyro.conf.arg(help="refuse a problem that has more")] = 1000
+    policy: Annotated[str, tyro.conf.arg(metavar="NAME|PATH", help=POLICY_HELP)] = "uniform"
+    policy_seed: Annotated[
+        OptionalCount, tyro.conf.arg(metavar="INT", help=SEED_HELP, help_behavior_hint="(optional)")
+    ] = None
+    tolerance: Annotated[float, tyro.conf.arg(help="Largest absolute error of any distance.")] = 1e-8
+    max_states: Annotated[Count, tyro.conf.arg(help="Refuse problems with more states.")] = 1000
     max_transport_states: Annotated[
-        int, tyro.conf.arg(help="of more, leave the bisimulation metrics out unless --metrics names them")
+        Count, tyro.conf.arg(help="Leave bisimulation metrics out for more states, unless --metrics names them.")
     ] = 120
-    out: Annotated[Path, tyro.conf.arg(help="the page to write; an earlier one gives way")] = Path("explore.html")
+    out: Annotated[Path, tyro.conf.arg(help="Page to write; an earlier explore page is replaced.")] = Path(
+        "explore.html"
+    )
 
 
 def main(argv: list[str]) -> None:
@@ -56,7 +62,7 @@ def main(argv: list[str]) -> None:
         metric = METRICS[name]
         with shown(console, f"{name}, {number} of {len(names)}", options.tolerance):
             of = policy if metric.on == "policy" else None
-            solution = distance(name, mdp, of, tolerance=options.tolerance)
+            solution = solve(name, mdp, of, tolerance=options.tolerance)
         views.append(_view(name, solution, values[metric.on]))
     page = explore_page(_exploration(request, tuple(views), left_out)).encode()
     write_whole(options.out, page)
@@ -97,10 +103,10 @@ def _check_range(mdp: MDP) -> None:
 
 
 def _view(name: str, solution: Solution, value: np.ndarray) -> View:
-    bound = value_bound(solution.value, value, error=solution.error)
-    plane = _plane(name, solution.value, value)
+    bound = value_bound(solution.matrix, value, error=solution.error)
+    plane = _plane(name, solution.matrix, value)
     metric = METRICS[name]
-    return View(name, metric.summary, metric.on, solution.value, solution.error, value, bound, plane)
+    return View(name, metric.summary, metric.on, solution.matrix, solution.error, value, bound, plane)
 
 
 def _plane(name: str, d: np.ndarray, value: np.ndarray) -> Plane:

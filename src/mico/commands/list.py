@@ -11,7 +11,7 @@ from mico.commands.text import summary
 from mico.deep.agents import AGENTS
 from mico.deep.envs import ENVS
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.tabular import MDPS, METRICS
+from mico.tabular import METRICS, PROBLEMS
 
 _OF = {"policy": "a policy", "mdp": "the MDP alone"}
 
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> None:
 def show() -> None:
     """Every problem, metric, agent, metric loss and family of environments that has a name, with a line about it."""
     problems = _table("Problems", "seed")
-    for name, factory in MDPS.items():
+    for name, factory in PROBLEMS.items():
         needs_seed = "seed" in inspect.signature(factory).parameters
         problems.add_row(name, summary(factory), "needed" if needs_seed else "–")
     metrics = _table("Metrics", "a metric of")

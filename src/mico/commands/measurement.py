@@ -1,4 +1,4 @@
-"""A metric that was computed, with all that it is of."""
+"""A solved metric of a named problem, with the options that made the problem."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +10,22 @@ from mico.tabular import METRICS, Problem, Solution, optimal_value
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """`options` made the problem; `policy` is None where the metric is of the MDP alone."""
+    """A solution, the name of its problem, the options that made it, and the seconds that the solver took."""
 
-    metric: str
     problem_name: str
     problem: Problem
     options: dict[str, Any]
-    policy: np.ndarray | None
-    reward: str
     solution: Solution
     seconds: float
 
     @property
     def name(self) -> str:
-        return f"{self.problem_name}-{self.metric}"
+        """The name of its files, without an ending."""
+        return f"{self.problem_name}-{self.solution.metric}"
 
     def value(self) -> np.ndarray:
-        """The values that the metric is to bound: the policy's, or the optimal ones where it knows no policy."""
+        """The values that the metric bounds: the policy's, or the optimal ones for a metric of the MDP alone."""
         mdp = self.problem.mdp
-        return optimal_value(mdp) if METRICS[self.metric].on == "mdp" else mdp.chain(self.policy).value()
+        if METRICS[self.solution.metric].on == "mdp":
+            return optimal_value(mdp)
+        return mdp.chain(self.solution.policy).value()

@@ -8,33 +8,46 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from mico.commands.counts import Count, OptionalCount
 from mico.commands.measurement import Measurement
 from mico.commands.metric_files import write_files
 from mico.commands.metric_summary import summary_table
-from mico.commands.policies import WORDS, named_policy
+from mico.commands.policies import POLICY_HELP, SEED_HELP, named_policy
 from mico.commands.problem_options import Limited, Request, requested
 from mico.commands.progress import shown
 from mico.results.folders import writable
-from mico.tabular import METRICS, Problem, distance, uniform_policy
+from mico.tabular import METRICS, Problem, solve
 from mico.tabular.mdp import Reward
 from mico.tabular.metrics import metric_named
+from mico.tabular.metrics.solution import LARGEST_MATRIX
 
 
 @dataclass(frozen=True)
 class Options(Limited):
-    """What can be asked of every problem."""
+    """Options of `mico metric` for every problem."""
 
-    metric: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(METRICS)}")] = "mico"
+    metric: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"Metric to compute: {', '.join(METRICS)}.")] = "mico"
     policy: Annotated[
         str | None,
-        tyro.conf.arg(metavar="NAME|PATH", help=f"{', '.join(WORDS)}, or an .npy or .npz array [S, A]"),
+        tyro.conf.arg(
+            metavar="NAME|PATH", help=POLICY_HELP, help_behavior_hint="(default: uniform, for metrics of a policy)"
+        ),
     ] = None
-    policy_seed: Annotated[int | None, tyro.conf.arg(metavar="INT", help="of --policy random")] = None
-    reward: Annotated[Reward, tyro.conf.arg(help="compare mean rewards, or draws of them")] = "mean"
-    tolerance: Annotated[float, tyro.conf.arg(help="absolute, for every entry")] = 1e-8
-    state: Annotated[int | None, tyro.conf.arg(metavar="INT", help="paint the map from it, not from the goal")] = None
-    max_states: Annotated[int, tyro.conf.arg(help="refuse a problem that has more")] = 3000
-    out: Annotated[Path, tyro.conf.arg(help="folder for the files")] = Path("out")
+    policy_seed: Annotated[
+        OptionalCount, tyro.conf.arg(metavar="INT", help=SEED_HELP, help_behavior_hint="(optional)")
+    ] = None
+    reward: Annotated[Reward, tyro.conf.arg(help="Compare mean rewards, or independent draws of random rewards.")] = (
+        "mean"
+    )
+    tolerance: Annotated[float, tyro.conf.arg(help="Largest absolute error of any distance.")] = 1e-8
+    state: Annotated[
+        OptionalCount,
+        tyro.conf.arg(
+            metavar="INT", help="State whose distances the map shows.", help_behavior_hint="(default: the first goal)"
+        ),
+    ] = None
+    max_states: Annotated[Count, tyro.conf.arg(help="Refuse problems with more states.")] = 3000
+    out: Annotated[Path, tyro.conf.arg(help="Folder for the files.")] = Path("out")
 
 
 def main(argv: list[str]) -> None:
@@ -57,11 +70,12 @@ def _measure(request: Request[Options]) -> None:
     console = Console(highlight=False, markup=False)
     start = time.perf_counter()
     with shown(console, f"{options.metric} of {mdp.num_states} states", options.tolerance):
-        solution = distance(options.metric, mdp, policy, tolerance=options.tolerance, reward=options.reward)
+        method = "auto" if mdp.num_states <= LARGEST_MATRIX else "dense"  # the files hold a matrix
+        solution = solve(
+            options.metric, problem, policy, tolerance=options.tolerance, reward=options.reward, method=method
+        )
     seconds = time.perf_counter() - start
-    if policy is None and metric.on == "policy":
-        policy = uniform_policy(mdp)
-    measurement = Measurement(options.metric, name, problem, request.own, policy, options.reward, solution, seconds)
+    measurement = Measurement(name, problem, request.own, solution, seconds)
     console.print(summary_table(measurement))
     for line in write_files(measurement, out, origin):
         console.print(line, soft_wrap=True)

@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from mico.commands.measurement import Measurement
 from mico.results import plots
 from mico.results.folders import write_whole
-from mico.tabular.problems import Layout
 
 _TABLE_STATES = 300  # whose table has 90,000 lines
 _ENDINGS = (".npz", ".csv", ".png", ".pdf", "-map.png", "-map.pdf")
@@ -48,17 +47,18 @@ def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iter
 
 def _contents(measurement: Measurement, origin: int | None) -> dict[str, bytes]:
     """What each file holds, by the ending of its name."""
-    problem, value = measurement.problem, measurement.solution.value
+    problem, value = measurement.problem, measurement.solution.matrix
     archive = io.BytesIO()
     np.savez_compressed(archive, **_arrays(measurement))
     figure = Figure(figsize=(5.6, 4.6), layout="constrained")
-    ax = plots.heat_map(value, figure.subplots(), names=problem.names)
-    ax.set_title(measurement.metric)
+    measurement.solution.plot(figure.subplots())
     files = {".npz": archive.getvalue(), **plots.drawn(figure)}
     if problem.mdp.num_states <= _TABLE_STATES:
         files[".csv"] = _table(value, problem.names).to_csv(index=False).encode()
     if problem.layout is not None and origin is not None:
-        drawn = plots.drawn(_map(measurement, problem.layout, origin))
+        figure = Figure(figsize=(5.2, 4.4), layout="constrained")
+        measurement.solution.plot_from(origin, figure.subplots())
+        drawn = plots.drawn(figure)
         files.update({f"-map{ending}": data for ending, data in drawn.items()})
     return files
 
@@ -67,24 +67,19 @@ def _listed(files: list[Path]) -> str:
     return ", ".join(map(str, files))
 
 
-def _map(measurement: Measurement, layout: Layout, origin: int) -> Figure:
-    figure = Figure(figsize=(5.2, 4.4), layout="constrained")
-    image, marks = layout.paint(measurement.solution.value[origin]), _marks(layout, origin)
-    ax = plots.map_view(image, figure.subplots(), marks=marks)
-    ax.set_title(f"{measurement.metric}, from state {origin}")
-    return figure
-
-
 def _arrays(measurement: Measurement) -> dict[str, Any]:
     """What the archive holds; `policy` only where there is one."""
+    solution = measurement.solution
     entries = {
-        **measurement.solution._asdict(),
-        "metric": measurement.metric,
+        "matrix": solution.matrix,
+        "error": solution.error,
+        "iterations": solution.iterations,
+        "metric": solution.metric,
         "problem": measurement.problem_name,
         "options": json.dumps(measurement.options, default=str),
         "discount": measurement.problem.mdp.discount,
-        "reward": measurement.reward,
-        "policy": measurement.policy,
+        "reward": solution.reward,
+        "policy": solution.policy,
     }
     return {key: np.asarray(entry) for key, entry in entries.items() if entry is not None}
 
@@ -94,10 +89,3 @@ def _table(value: np.ndarray, names: tuple[str, ...] | None) -> pd.DataFrame:
     return pd.DataFrame(
         {"x": np.repeat(states, len(value)), "y": np.tile(states, len(value)), "distance": value.ravel()}
     )
-
-
-def _marks(layout: Layout, origin: int) -> dict[tuple[int, int], str]:
-    """A circle at the origin, stars at the goals."""
-    circles, stars = layout.cells == origin, np.isin(layout.cells, layout.goals)
-    spots = [*((spot, "o") for spot in np.argwhere(circles)), *((spot, "*") for spot in np.argwhere(stars))]
-    return {(int(row), int(column)): marker for (row, column), marker in spots}

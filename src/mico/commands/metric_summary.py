@@ -14,12 +14,12 @@ _AXIOM_TERMS = 4  # at most so many distances, each with its error, stand in one
 
 def summary_table(measurement: Measurement) -> Table:
     """Size, error, work, and how the metric keeps to the bound on values and to the axioms."""
-    metric, mdp, solution = METRICS[measurement.metric], measurement.problem.mdp, measurement.solution
-    own = np.diag(solution.value)
-    bound = value_bound(solution.value, measurement.value(), error=solution.error)
+    metric, mdp, solution = METRICS[measurement.solution.metric], measurement.problem.mdp, measurement.solution
+    own = np.diag(solution.matrix)
+    bound = value_bound(solution.matrix, measurement.value(), error=solution.error)
     low, high, gap = (_number(value, solution.error) for value in (own.min(), own.max(), bound.mean_gap))
     table = Table.grid(padding=(0, 2))
-    table.add_row(measurement.metric, metric.summary)
+    table.add_row(solution.metric, metric.summary)
     table.add_row("problem", measurement.problem_name)
     table.add_row("states", f"{mdp.num_states}")
     table.add_row("actions", f"{mdp.num_actions}")
@@ -41,9 +41,9 @@ def _number(value: float, error: float) -> str:
 
 
 def _axioms(solution: Solution) -> list[tuple[str, str]]:
-    if len(solution.value) > _AXIOM_STATES:
+    if len(solution.matrix) > _AXIOM_STATES:
         return [("axioms", f"not checked: more than {_AXIOM_STATES} states")]
-    report = check(solution.value, _AXIOM_TERMS * solution.error)
+    report = check(solution.matrix, _AXIOM_TERMS * solution.error)
     verdicts = {True: [], False: []}
     for name, violation in report.axioms.items():
         verdicts[violation.holds].append(name)

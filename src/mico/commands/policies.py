@@ -8,6 +8,11 @@ from mico.tabular import Problem, optimal_policy, random_policy, uniform_policy
 from mico.tabular.problems.files import DAMAGE
 
 WORDS = ("uniform", "optimal", "random", "problem")
+POLICY_HELP = (
+    "Policy: uniform; optimal; random, which needs --policy-seed; problem, the one that the problem comes with; "
+    "or an .npy or .npz file with an array [S, A]."
+)
+SEED_HELP = "Seed of --policy random."
 
 
 def named_policy(name: str | None, problem: Problem, *, seed: int | None) -> np.ndarray | None:

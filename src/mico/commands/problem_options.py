@@ -10,9 +10,14 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 
+from mico.commands.counts import Count, OptionalCount
 from mico.commands.text import summary
-from mico.tabular import MDPS, Problem, load
+from mico.tabular import PROBLEMS, Problem, load
 from mico.tabular.problems import FEWEST_STATES
+from mico.tabular.problems.options import documented_arguments
+
+_AS_TYPED: dict[Any, Any] = {int: Count, int | None: OptionalCount}  # counts as people type them: 200k
+_METAVARS: dict[Any, str] = {int | None: "INT", float | None: "FLOAT"}  # in place of {None}|INT
 
 
 class Limited:
@@ -77,12 +82,12 @@ def _typed(name: str, options: dict[str, Any]) -> str:
 
 def _factory(given: str) -> tuple[str, Callable[..., Problem]]:
     """A short name for the problem, and what makes it of its options."""
-    if given in MDPS:
-        return given, MDPS[given]
+    if given in PROBLEMS:
+        return given, PROBLEMS[given]
     path = Path(given)
     if path.suffix.lower() in (".npz", ".json") or path.is_file():
         return path.stem, functools.partial(load, path)
-    near = difflib.get_close_matches(given, MDPS, n=3, cutoff=0.4) or list(MDPS)
+    near = difflib.get_close_matches(given, PROBLEMS, n=3, cutoff=0.4) or list(PROBLEMS)
     raise ValueError(f"problem {given!r} is neither a name nor a file; near it: {', '.join(near)}")
 
 
@@ -91,14 +96,21 @@ def _parsed(
 ) -> tuple[Options, dict[str, Any]]:
     """The options that every problem has, and those of this one, all without prefix."""
     taken = {option.name for option in fields(options)}  # pyright: ignore[reportArgumentType]
+    described = documented_arguments(factory)
     own = []
     for parameter in inspect.signature(factory).parameters.values():
         flag = f"problem-{parameter.name}" if parameter.name in taken else parameter.name
-        kind = Annotated[parameter.annotation, tyro.conf.arg(name=flag.replace("_", "-"), help="of the problem")]
-        own.append((parameter.name, kind, field() if parameter.default is parameter.empty else parameter.default))
+        about = tyro.conf.arg(
+            name=flag.replace("_", "-"),
+            help=described.get(parameter.name, ""),
+            metavar=_METAVARS.get(parameter.annotation),
+            help_behavior_hint="(optional)" if parameter.default is None else None,
+        )
+        kind = _AS_TYPED.get(parameter.annotation, parameter.annotation)
+        default = field() if parameter.default is parameter.empty else parameter.default
+        own.append((parameter.name, Annotated[kind, about], default))
     flat = tyro.conf.arg(name="")
-    both = make_dataclass(
-        "Both", [("every", Annotated[options, flat]), ("own", Annotated[make_dataclass("Own", own), flat])]
-    )
+    own_options = make_dataclass("Own", own, kw_only=True)  # a factory may have a required option after others
+    both = make_dataclass("Both", [("every", Annotated[options, flat]), ("own", Annotated[own_options, flat])])
     parsed = tyro.cli(both, prog=prog, description=summary(factory), args=argv)
     return parsed.every, asdict(parsed.own)

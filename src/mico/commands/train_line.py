@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mico.tabular import MDPS
+from mico.tabular import PROBLEMS
 
 
 def train_line(settings: Sequence[Mapping[str, Any]], *, steps: int, out: str) -> str | None:
@@ -45,5 +45,5 @@ def _flags(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _default(env: str, field: str) -> Any:
     """Of a problem's switch, which is a flag only where it leaves the default; nothing else has switches."""
-    maker = MDPS.get(env.partition("/")[2])
+    maker = PROBLEMS.get(env.partition("/")[2])
     return None if maker is None else inspect.signature(maker).parameters[field].default

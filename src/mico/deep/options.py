@@ -16,7 +16,7 @@ from mico.deep.envs.names import near
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.presets import FAMILY_PRESETS, PRESETS
 from mico.deep.settings import Run
-from mico.tabular import MDPS
+from mico.tabular import PROBLEMS
 
 METRICS = ("none", *METRIC_LOSSES)
 PARTS = ("agent", "metric", "env", "network", "replay", "schedule")
@@ -59,8 +59,8 @@ class Choice(NamedTuple):
         family, _, member = self.env.partition("/")
         if family not in ENVS:
             raise ValueError(f"env {self.env!r} has no such family: did you mean {near(family, ENVS)}?")
-        if family == "mdp" and member not in MDPS:
-            raise ValueError(f"env {self.env!r} is no problem: did you mean {near(member, MDPS)}?")
+        if family == "mdp" and member not in PROBLEMS:
+            raise ValueError(f"env {self.env!r} is no problem: did you mean {near(member, PROBLEMS)}?")
         if self.agent not in PRESETS[self._preset]:
             self._check_actions()
             fitting = ", ".join(PRESETS[self._preset])
@@ -147,7 +147,7 @@ def _env_options(name: str) -> list[Option]:
             about = field.metadata["help"], _is_leaf(field)
             found.append(Option(parameter.name, parameter.annotation, parameter.default, *about))
     if family == "mdp":
-        for parameter in inspect.signature(MDPS[member]).parameters.values():
+        for parameter in inspect.signature(PROBLEMS[member]).parameters.values():
             if parameter.name not in _AGENTS_OWN:
                 purpose = "of the problem's own random draws" if parameter.name == "seed" else "of the problem"
                 found.append(Option(parameter.name, parameter.annotation, parameter.default, purpose, varies=False))

@@ -22,7 +22,7 @@ from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.solvers import SOLVERS, Solver, timed
 from mico.results import plots
 from mico.results.scaling import power_law
-from mico.tabular import MDP, METRICS, Chain, FactoredMICo, garnet, problem
+from mico.tabular import MDP, METRICS, Chain, FactoredMICo, garnet, make
 
 WORKERS = 1
 TIMINGS: tuple[str, ...] = ("seconds",)
@@ -180,9 +180,9 @@ def _measured(cell: Cell) -> pd.DataFrame:
     solution, seconds = timed(lambda: solver.solve(subject, cell.tolerance), cell.repeats)
     apart = np.nan
     if cell.states <= cell.compared:
-        value = solution.value
+        value = solution.matrix
         found = value.rows(np.arange(cell.states)) if isinstance(value, FactoredMICo) else value
-        exact = METRICS[solver.metric].solve(subject, _TIGHTER * cell.tolerance).value
+        exact = METRICS[solver.metric].solve(subject, _TIGHTER * cell.tolerance).matrix
         apart = float(np.abs(found - exact).max())
     line = {name: getattr(cell, name) for name in Cell._fields[:7]}
     more = {"iterations": solution.iterations, "error": float(solution.error), "apart": apart, "seconds": seconds}
@@ -192,10 +192,10 @@ def _measured(cell: Cell) -> pd.DataFrame:
 def _subject(solver: Solver, cell: Cell) -> MDP | Chain:
     if solver.sizes == "grids":
         side = round(cell.states**0.5)
-        mdp = problem("open-grid", height=side, width=side, discount=cell.discount).mdp
+        mdp = make("open-grid", height=side, width=side, discount=cell.discount).mdp
     else:
         entropy = np.random.SeedSequence((cell.seed, cell.states, cell.actions, cell.mdp))
-        mdp = garnet(cell.states, cell.actions, seed=int(entropy.generate_state(1)[0]), discount=cell.discount)
+        mdp = garnet(cell.states, cell.actions, seed=int(entropy.generate_state(1)[0]), discount=cell.discount).mdp
     return METRICS[solver.metric].subject(mdp)
 
 

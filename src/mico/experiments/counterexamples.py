@@ -11,7 +11,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from mico.experiments.cells import Evaluation, in_turn
-from mico.tabular import MDP, Chain, distance, lukaszyk_karmowski, problem
+from mico.tabular import MDP, Chain, lukaszyk_karmowski, make, solve
 
 _NONE = float("nan")
 _ROUNDING = 1e-6  # how near what is printed as a formula must be
@@ -102,13 +102,13 @@ def _bound_fails(cell: Cell) -> list[Line]:
     """The figure: no bound for every policy."""
     whole = 1 / (1 - cell.discount)
     found = {
-        policy: problem("bound-example", discount=cell.discount, k=cell.k, policy=policy)
+        policy: make("bound-example", discount=cell.discount, k=cell.k, policy=policy)
         for policy in ("printed", "mirrored")
     }
     gaps = {policy: float(np.ptp(one.mdp.chain(one.policy).value())) for policy, one in found.items()}
     mdp = found["printed"].mdp
     return [
-        Line("d~(x, y)", whole, float(distance("bisimulation", mdp).value[0, 1])),
+        Line("d~(x, y)", whole, float(solve("bisimulation", mdp).matrix[0, 1])),
         Line("|ΔV|, b in x and a in y", cell.k * whole, gaps["printed"]),
         Line("|ΔV|, a in x and b in y", _NONE, gaps["mirrored"]),
         Line(
@@ -121,7 +121,7 @@ def _bound_fails(cell: Cell) -> list[Line]:
 
 def _reduced_is_no_bound(cell: Cell) -> list[Line]:
     """The lemma, whose numbers are for γ = 0.9."""
-    mdp = problem("two-state", discount=cell.discount).mdp
+    mdp = make("two-state", discount=cell.discount).mdp
     full, reduced = _distances("mico", mdp), _distances("reduced-mico", mdp)
     found = {
         "V(x)": (1.8, float(mdp.chain().value()[0]), 0.05),
@@ -148,7 +148,7 @@ def _not_partial(cell: Cell) -> list[Line]:
 
 def _no_discount(cell: Cell) -> list[Line]:
     """U written with the Łukaszyk–Karmowski distance, where the discount is left out."""
-    mdp = problem("two-state", discount=cell.discount).mdp
+    mdp = make("two-state", discount=cell.discount).mdp
     chain = mdp.chain()
     both = np.kron(chain.dense_transition(), chain.dense_transition())[:3, :3]  # the pair (y, y) stays where it is
     printed = np.linalg.solve(np.eye(3) - both, chain.reward_gap().ravel()[:3])
@@ -157,7 +157,7 @@ def _no_discount(cell: Cell) -> list[Line]:
 
 def _terminals(cell: Cell) -> list[Line]:
     """Without the sink's distance, |ΔV| ≤ U would fail."""
-    mdp = problem("terminals", discount=cell.discount).mdp
+    mdp = make("terminals", discount=cell.discount).mdp
     value = mdp.chain().value()
     dropped = np.abs(mdp.chain().reward[:, None] - mdp.chain().reward)  # x and y never go on together
     return [
@@ -169,7 +169,7 @@ def _terminals(cell: Cell) -> list[Line]:
 
 def _random_reward(cell: Cell) -> list[Line]:
     """One state that pays 0 or 1: sampled updates do not go to the operator's fixed point."""
-    mdp = problem("random-reward", discount=cell.discount).mdp
+    mdp = make("random-reward", discount=cell.discount).mdp
     return [
         Line("U(x, x) of the operator on mean rewards", _NONE, _distances("mico", mdp)[0, 0]),
         Line("U(x, x) of sampled updates", _NONE, _distances("mico", mdp, reward="sampled")[0, 0]),
@@ -178,7 +178,7 @@ def _random_reward(cell: Cell) -> list[Line]:
 
 def _action_reward(cell: Cell) -> list[Line]:
     """One state whose actions pay 0 and 1: comparing states, and comparing states with actions."""
-    mdp = problem("action-reward", discount=cell.discount).mdp
+    mdp = make("action-reward", discount=cell.discount).mdp
     pairs = Chain(np.full((2, 2), 0.5), mdp.reward[0], cell.discount)  # (x, a) leads to either action again
     return [
         Line("U(x, x)", _NONE, _distances("mico", mdp)[0, 0]),
@@ -189,7 +189,7 @@ def _action_reward(cell: Cell) -> list[Line]:
 def _self_distance(cell: Cell) -> list[Line]:
     """Said to be positive unless the chain is deterministic; but only rewards have to be."""
     alike = Chain([[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0.0, 1.0, 1.0], cell.discount)
-    coin = problem("coin-chain", discount=cell.discount).mdp
+    coin = make("coin-chain", discount=cell.discount).mdp
     return [
         Line("U(x, x), a coin between states that pay alike", _NONE, _distances("mico", alike)[0, 0], positive=True),
         Line("U(x, x), a coin between states that do not", _NONE, _distances("mico", coin)[0, 0], positive=True),
@@ -198,7 +198,7 @@ def _self_distance(cell: Cell) -> list[Line]:
 
 def _pessimism(cell: Cell) -> list[Line]:
     """Two states of equal value whose good actions have different names."""
-    found = problem("pessimism", discount=cell.discount)
+    found = make("pessimism", discount=cell.discount)
     return [
         Line("d~(s, t)", _NONE, _distances("bisimulation", found.mdp)[0, 1]),
         Line("lax d~(s, t)", _NONE, _distances("lax-bisimulation", found.mdp)[0, 1]),
@@ -207,7 +207,7 @@ def _pessimism(cell: Cell) -> list[Line]:
 
 
 def _distances(name: str, subject: MDP | Chain, policy: Any = None, **options: Any) -> Float[np.ndarray, "S S"]:
-    return distance(name, subject, policy, **options).value
+    return solve(name, subject, policy, **options).matrix
 
 
 _EXAMPLES: dict[str, Callable[[Cell], list[Line]]] = {

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mico.results import plots
-from mico.tabular import MDP, METRICS, distance, optimal_value, problem, wasserstein
+from mico.tabular import MDP, METRICS, make, optimal_value, solve, wasserstein
+from mico.tabular.plotting import add_shared_colour_bar, colour_norm, is_crowded, plot_map
 from mico.tabular.problems import Layout
 from mico.tabular.value_bound import value_bound
 
@@ -32,7 +32,7 @@ def run(config: Config, track: Callable[[Iterable[str]], Iterable[str]] = iter) 
     $|\Delta V| \le d$ (on $V^\pi$; on $V^*$ if the metric is of the MDP alone), the mean gap $d - |\Delta V|$, seconds.
     `track` may wrap the names of the metrics to show progress.
     """
-    grid = problem(config.problem, discount=config.discount)
+    grid = make(config.problem, discount=config.discount)
     if grid.layout is None or not grid.layout.goals:
         raise ValueError(f"problem must have a map with a goal, but {config.problem!r} has none")
     wasserstein(np.ones(1), np.ones(1), np.zeros((1, 1)))  # loads the transport solver, which is no metric's time
@@ -46,30 +46,40 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(frame: pd.DataFrame) -> Figure:
-    """A map for each metric: the distance of every cell from the goal, which is starred."""
+    """A map for each metric: the distance of every cell from the goal, which is starred.
+
+    All maps share one scale of colours, so that they can be compared; it is by rank where linear colours would show one
+    of the maps as a single colour.
+    """
     names = frame["metric"].unique()
+    crowded = any(is_crowded(cells) for _, cells in frame.groupby("metric")["distance"])
+    norm = colour_norm(frame["distance"], "rank" if crowded else "linear")
     down = -(-len(names) // _ACROSS)
     figure = Figure(figsize=(3 * _ACROSS, 2.8 * down), layout="constrained")
-    for name, ax in zip(names, figure.subplots(down, _ACROSS, squeeze=False).flat):
+    axes = figure.subplots(down, _ACROSS, squeeze=False)
+    for name, ax in zip(names, axes.flat):
         cells = frame[frame["metric"] == name]
         image = cells.pivot(index="row", columns="column", values="distance").to_numpy()
         goals = cells[cells["cell"] == "goal"]
         marks = dict.fromkeys(zip(goals["row"].tolist(), goals["column"].tolist()), "*")
-        plots.map_view(image, ax, label="d(goal, ·)", marks=marks)
+        plot_map(image, ax, label=None, marks=marks, colours=norm)
         ax.set_title(name)
+    for ax in axes.flat[len(names) :]:
+        ax.set_visible(False)
+    add_shared_colour_bar(figure, axes, norm, "d(goal, ·)")
     return figure
 
 
 def _measured(name: str, mdp: MDP, layout: Layout, tolerance: float) -> pd.DataFrame:
     start = time.perf_counter()
-    solution = distance(name, mdp, tolerance=tolerance)
+    solution = solve(name, mdp, tolerance=tolerance)
     seconds = time.perf_counter() - start
     value = optimal_value(mdp) if METRICS[name].on == "mdp" else mdp.chain("uniform").value()
-    bound = value_bound(solution.value, value, error=solution.error)
+    bound = value_bound(solution.matrix, value, error=solution.error)
     row, column = (axis.ravel() for axis in np.indices(layout.cells.shape))
     state = layout.cells.ravel()
     cell = np.select([state < 0, np.isin(state, layout.goals)], ["wall", "goal"], "free")
-    distances = layout.paint(solution.value[layout.goals[0]]).ravel()
+    distances = layout.paint(solution.matrix[layout.goals[0]]).ravel()
     of_cells = {"row": row, "column": column, "state": state, "cell": cell, "distance": distances}
     of_metric = {"error": solution.error, **bound._asdict(), "seconds": seconds}
     return pd.DataFrame({"metric": name} | of_cells | of_metric)

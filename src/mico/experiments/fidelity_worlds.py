@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from mico.tabular import MDP, problem
+from mico.tabular import MDP, make
 from mico.tabular.problems.breakout import Breakout
 
 Kind = Literal["grid", "garnet", "breakout"]
@@ -54,7 +54,7 @@ def _grid(side: int, discount: float, seed: int) -> World:
     if np.ptp(tiles) == 0:
         raise ValueError(f"seed {seed} makes all {tiles.size} tiles of a grid of side {side} pay alike: take another")
     pay = np.kron(tiles, np.ones((_TILE, _TILE)))[:side, :side]
-    open_grid = problem("open-grid", height=side, width=side, discount=discount, dynamics="continuing").mdp
+    open_grid = make("open-grid", height=side, width=side, discount=discount, dynamics="continuing").mdp
     mdp = MDP(open_grid.transition, np.repeat(pay.reshape(-1, 1), open_grid.num_actions, axis=1), discount)
     ahead = np.indices((side, side)).reshape(2, -1).T / max(1, side - 1)
     seen = [_windows(pay, 0.0), _windows(np.zeros_like(pay), 1.0)]
@@ -71,6 +71,6 @@ def _windows(plane: Float[np.ndarray, "H W"], outside: float) -> Float[np.ndarra
 def _garnet(num_states: int, discount: float, seed: int) -> World:
     """A sparse Garnet; a state looks like 32 normal numbers that say nothing of it but which it is."""
     of_garnet, of_features = np.random.SeedSequence(seed).generate_state(2).tolist()
-    mdp = problem("sparse-garnet", seed=of_garnet, num_states=num_states, levels=_LEVELS, discount=discount).mdp
+    mdp = make("sparse-garnet", seed=of_garnet, num_states=num_states, levels=_LEVELS, discount=discount).mdp
     features = np.random.default_rng(of_features).normal(size=(num_states, _FEATURES))
     return World(mdp, features.astype(np.float32))

@@ -23,7 +23,7 @@ from mico.deep.replay import Replay
 from mico.deep.settings import Run, Schedule, run_names
 from mico.deep.train import Progress, train
 from mico.results import plots
-from mico.tabular import distance
+from mico.tabular import solve
 
 SQUARED = MICo(alpha=1.0, beta=1.0, error="squared", self_pairs="exclude")
 LOSSES = {"squared-error": SQUARED, "released": MICo(alpha=1.0), "released-with-td": MICo()}
@@ -56,7 +56,7 @@ def run(config: Config, folder: Path, report: Callable[[Progress], None] = lambd
     """
     env = Tabular(config.problem, max_steps=_EPISODE, **config.options)
     mdp, states = env.problem.mdp, np.asarray(env.table.starts)
-    exact = distance("mico", mdp, "uniform", reward="sampled").value[np.ix_(states, states)]
+    exact = solve("mico", mdp, "uniform", reward="sampled").matrix[np.ix_(states, states)]
     x, y = (side.ravel() for side in np.meshgrid(states, states, indexing="ij"))
     frames = np.eye(mdp.num_states, dtype=bool)[states]
     parts = []

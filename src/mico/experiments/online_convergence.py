@@ -15,7 +15,7 @@ from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.sampled_metrics import SelfDistance, n_step_mico, sampled_bisimulation
 from mico.results import plots
 from mico.results.intervals import mean_interval
-from mico.tabular import MDP, distance, garnet, problem, random_policy, uniform_policy
+from mico.tabular import MDP, garnet, make, random_policy, solve, uniform_policy
 
 Kind = Literal["td", "n-step", "off-policy"]
 Distances = Float[np.ndarray, "S S"]
@@ -148,9 +148,9 @@ def _measured(cell: Cell) -> pd.DataFrame:
     config = cell.config
     of_problem, of_policy, *seeds = np.random.default_rng(cell.seed).integers(2**31, size=4).tolist()
     if cell.problem == "garnet":
-        mdp = garnet(config.num_states, config.num_actions, seed=of_problem, discount=config.discount)
+        mdp = garnet(config.num_states, config.num_actions, seed=of_problem, discount=config.discount).mdp
     else:
-        mdp = problem("open-grid", height=config.side, width=config.side, discount=config.discount).mdp
+        mdp = make("open-grid", height=config.side, width=config.side, discount=config.discount).mdp
     policy = random_policy(mdp, seed=of_policy)
     found = (_online if cell.estimate in ONLINE else _swept)(mdp, policy, cell, seeds)
     named = {"problem": cell.problem, "estimate": cell.estimate, "seed": cell.seed}
@@ -176,7 +176,7 @@ def _online(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[
     log = log.with_ratio(policy, acting)
     schedule = Schedule(updates, checkpoints=kept)
     found = online_mico(log, mdp.num_states, mdp.discount, schedule, seed=seeds[1], horizon=horizon)
-    limits = {"mico": distance("mico", mdp, policy, reward="sampled", tolerance=_TOLERANCE).value}
+    limits = {"mico": solve("mico", mdp, policy, reward="sampled", tolerance=_TOLERANCE).matrix}
     if cell.estimate == "n-step":
         limits["n-step-mico"] = n_step_mico(mdp, policy, horizon)
     at = _moments(kept) - 1
@@ -190,7 +190,7 @@ def _swept(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[i
     if cell.estimate != SWEPT:
         m, self_distance, target = int(cell.estimate.split("-")[1]), cell.config.self_distance, "pi-bisimulation"
     trace = sampled_bisimulation(chain, m, moments, seed=seeds[0], self_distance=self_distance)
-    return Traced(moments, trace, {target: distance(target, chain).value})
+    return Traced(moments, trace, {target: solve(target, chain).matrix})
 
 
 def _moments(last: int) -> Int[np.ndarray, " K"]:

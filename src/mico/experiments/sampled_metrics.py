@@ -56,7 +56,7 @@ def n_step_mico(mdp: MDP, policy: Float[np.ndarray, "S A"], horizon: int) -> Dis
         laws = _one_step_more(mdp, policy, laws)
     gap = np.array([[_mean_gap(one, two) for two in laws] for one in laws])
     reach = np.linalg.matrix_power(mdp.chain(policy).dense_transition(), horizon)
-    return doubling(reach, gap, mdp.discount**horizon, tolerance=_TOLERANCE).value
+    return doubling(reach, gap, mdp.discount**horizon, tolerance=_TOLERANCE).matrix
 
 
 def _one_step_more(mdp: MDP, policy: Float[np.ndarray, "S A"], laws: list[Law]) -> list[Law]:

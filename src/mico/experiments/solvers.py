@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy.linalg
 
-from mico.tabular import METRICS, Chain, Solution, factored_mico
+from mico.tabular import METRICS, Chain, SolverResult, factored_mico
 
 Sizes = Literal["products", "sweeps", "lifted", "transport", "transport_sweeps", "grids"]
 _ENOUGH = 2.0  # seconds, after which another run would not tell more
@@ -21,10 +21,10 @@ class Solver:
 
     metric: str
     sizes: Sizes
-    solve: Callable[[Any, float], Solution]
+    solve: Callable[[Any, float], SolverResult]
 
 
-def timed(work: Callable[[], Solution], repeats: int) -> tuple[Solution, float]:
+def timed(work: Callable[[], SolverResult], repeats: int) -> tuple[SolverResult, float]:
     """What it returns, and the seconds of CPU of the quickest of some runs (fewer where they are long)."""
     times: list[float] = []
     while True:
@@ -35,7 +35,7 @@ def timed(work: Callable[[], Solution], repeats: int) -> tuple[Solution, float]:
             return found, min(times)
 
 
-def sweeps(operator: Callable[[np.ndarray], np.ndarray], size: int, discount: float, tolerance: float) -> Solution:
+def sweeps(operator: Callable[[np.ndarray], np.ndarray], size: int, discount: float, tolerance: float) -> SolverResult:
     r"""$d_{k+1} = T d_k$ from 0, until $\frac{\gamma}{1-\gamma}\|d_{k+1} - d_k\|_\infty$ is within the tolerance."""
     d, count = np.zeros((size, size)), 0
     while True:
@@ -43,17 +43,17 @@ def sweeps(operator: Callable[[np.ndarray], np.ndarray], size: int, discount: fl
         error = discount / (1 - discount) * float(np.abs(after - d).max())
         d = after
         if error <= tolerance:
-            return Solution(d, error, count)
+            return SolverResult(d, error, count)
 
 
-def by_sweeps(name: str) -> Callable[[Any, float], Solution]:
+def by_sweeps(name: str) -> Callable[[Any, float], SolverResult]:
     """Applications of the metric's operator: of matrix products for MICo, of transport problems for the others."""
     return lambda subject, tolerance: sweeps(
         METRICS[name].operator(subject), subject.num_states, subject.discount, tolerance
     )
 
 
-def by_entries(chain: Chain, tolerance: float) -> Solution:
+def by_entries(chain: Chain, tolerance: float) -> SolverResult:
     r"""Sweeps as the paper counts them: each of the $S^2$ entries a sum of $S^2$ terms."""
     rows, gap, discount = chain.dense_transition(), chain.reward_gap(), chain.discount
     return sweeps(
@@ -64,28 +64,28 @@ def by_entries(chain: Chain, tolerance: float) -> Solution:
     )
 
 
-def by_lifted_system(chain: Chain, tolerance: float) -> Solution:
+def by_lifted_system(chain: Chain, tolerance: float) -> SolverResult:
     r"""$(I - \gamma\, P \otimes P)\, u = |r_x - r_y|$, the lemma's MDP on pairs, by LAPACK."""
     rows, gap = chain.dense_transition(), chain.reward_gap()
     pairs = np.eye(gap.size) - chain.discount * np.kron(rows, rows)
     return _certified(chain, np.linalg.solve(pairs, gap.ravel()).reshape(gap.shape))
 
 
-def by_lyapunov(chain: Chain, tolerance: float) -> Solution:
+def by_lyapunov(chain: Chain, tolerance: float) -> SolverResult:
     r"""$U - A U A^\top = |r_x - r_y|$ with $A = \sqrt\gamma P$, by SciPy's solver for discrete Lyapunov equations."""
     scaled = np.sqrt(chain.discount) * chain.dense_transition()
     return _certified(chain, scipy.linalg.solve_discrete_lyapunov(scaled, chain.reward_gap(), method="bilinear"))
 
 
-def by_factors(chain: Chain, tolerance: float) -> Solution:
+def by_factors(chain: Chain, tolerance: float) -> SolverResult:
     found = factored_mico(chain, tolerance=tolerance)
-    return Solution(found, found.error, found.products)
+    return SolverResult(found, found.error, found.products)
 
 
-def _certified(chain: Chain, value: np.ndarray) -> Solution:
+def _certified(chain: Chain, value: np.ndarray) -> SolverResult:
     r"""With the error that the residual allows, $\|T U - U\|_\infty / (1 - \gamma)$."""
     residual = METRICS["mico"].operator(chain)(value) - value
-    return Solution(value, float(np.abs(residual).max()) / (1 - chain.discount), 1)
+    return SolverResult(value, float(np.abs(residual).max()) / (1 - chain.discount), 1)
 
 
 SOLVERS: dict[str, Solver] = {

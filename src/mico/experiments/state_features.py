@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.results import plots
 from mico.results.intervals import mean_interval
-from mico.tabular import Chain, problem, random_policy
+from mico.tabular import Chain, make, random_policy
 from mico.tabular.features import FEATURES, Regression, regression_error
 from mico.tabular.problems.gridworld import Dynamics
 
@@ -168,12 +168,12 @@ def _measured(cell: Cell) -> pd.DataFrame:
 def _chain(grid: str, run: int, config: Config) -> tuple[Chain, int]:
     """What all features of one run share, goal and policy, and the seed of those that are random."""
     options = {"discount": config.discount, "dynamics": config.dynamics}
-    found = problem(grid, **options)
+    found = make(grid, **options)
     draw = np.random.default_rng([run, found.mdp.num_states])
     goal, policy_seed, seed = (int(draw.integers(bound)) for bound in (found.mdp.num_states, 2**31, 2**31))
     mdp = found.mdp
     if config.goals == "drawn" and grid not in _PUBLISHED_GOALS:
-        mdp = problem(grid, goal=goal, **options).mdp
+        mdp = make(grid, goal=goal, **options).mdp
     policy = "uniform" if config.policy == "equal" else random_policy(mdp, seed=policy_seed, law=config.policy)
     return mdp.chain(policy), seed
 

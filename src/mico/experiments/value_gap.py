@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.results import plots
 from mico.results.intervals import mean_interval, printed
-from mico.tabular import MDP, METRICS, distance, garnet, random_policy
+from mico.tabular import MDP, METRICS, garnet, random_policy, solve, solve_policies
 from mico.tabular.metrics import metric_named
 from mico.tabular.problems.garnet import Branching
 from mico.tabular.validation import checked_discount
@@ -156,7 +156,7 @@ def _measured(cell: Cell) -> pd.DataFrame:
     same = (cell.law, cell.discount) == (Config.law, Config.discount) and cell.actions in Config.actions
     lines = []
     for number, (seed, *of_policies) in enumerate(seeds.reshape(cell.mdps, -1).tolist()):
-        mdp = garnet(cell.states, cell.actions, seed=seed, discount=cell.discount, branching=cell.branching)
+        mdp = garnet(cell.states, cell.actions, seed=seed, discount=cell.discount, branching=cell.branching).mdp
         policies = np.stack([random_policy(mdp, seed=each, law=cell.law) for each in of_policies])
         where = {"branching": cell.branching, "states": cell.states, "actions": cell.actions, "mdp": number}
         where |= {"like_paper": same}
@@ -166,8 +166,8 @@ def _measured(cell: Cell) -> pd.DataFrame:
 
 def _gaps(name: str, mdp: MDP, policies: Float[np.ndarray, "B S A"]) -> dict[str, float]:
     """What one distance leaves between itself and the values of each policy."""
-    solution = distance(name, mdp, None if METRICS[name].on == "mdp" else policies)
-    distances = np.broadcast_to(solution.value, (len(policies), mdp.num_states, mdp.num_states))
+    solution = solve(name, mdp) if METRICS[name].on == "mdp" else solve_policies(name, mdp, policies)
+    distances = np.broadcast_to(solution.matrix, (len(policies), mdp.num_states, mdp.num_states))
     values = [mdp.chain(policy).value() for policy in policies]
     bounds = [value_bound(d, value, error=solution.error) for d, value in zip(distances, values, strict=True)]
     lowest = min(float((d - np.abs(value[:, None] - value)).min()) for d, value in zip(distances, values, strict=True))

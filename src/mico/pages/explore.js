@@ -2,6 +2,8 @@
 
 function choose(change) {
   Object.assign(now, change);
+  if ("scale" in change) now.scaleChosen = true;
+  if ("metric" in change && !now.scaleChosen) now.scale = firstScale(now.metric);
   if ("state" in change) matrix.row = matrix.column = now.state;
   draw();
   if ("state" in change || "metric" in change)
@@ -43,6 +45,7 @@ function draw() {
   now.nearest = nearest(now.state, now.near);
   byId("summary").textContent = metric.summary;
   byId("state").value = now.state;
+  byId("scale").value = now.scale;
   byId("from-title").textContent =
     now.picture === "map" ? `Distances from state ${name}` : `All distances; row ${name} is chosen`;
   byId("map").hidden = byId("map-help").hidden = now.picture !== "map";
@@ -50,7 +53,11 @@ function draw() {
   drawMap(scale);
   if (now.picture === "matrix") paintMatrix(scale);
   drawPlane(values);
-  const how = { all: "even steps over all pairs", state: "even steps from this state", ranks: "ranks from this state" };
+  const how = {
+    all: "linear colours, one scale for all states",
+    state: "linear colours, from this state",
+    ranks: "colours by rank, from this state",
+  };
   drawLegend(byId("distance-legend"), "distance", `distance d, ${how[now.scale]}`, scale.ticks, distanceText);
   const whose = metric.on === "mdp" ? "optimal value V*" : "value Vπ of the policy";
   drawLegend(byId("value-legend"), "value", whose, values.ticks, valueText);

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from mico.pages.assembly import assembled, packed
+from mico.tabular.plotting import is_crowded
 from mico.tabular.problems import Layout
 from mico.tabular.value_bound import ValueBound
 
@@ -90,6 +91,8 @@ def is_explore_page(path: Path) -> bool:
 
 def _data(exploration: Exploration) -> dict[str, Any]:
     layout = exploration.layout
+    goals = [] if layout is None else [int(goal) for goal in layout.goals]
+    start = goals[0] if goals else 0  # the state that is chosen when the page opens
     return {
         "title": exploration.title,
         "states": exploration.num_states,
@@ -99,13 +102,14 @@ def _data(exploration: Exploration) -> dict[str, Any]:
         "facts": exploration.facts,
         "names": exploration.names,
         "cells": None if layout is None else layout.cells.tolist(),
-        "goals": [] if layout is None else [int(goal) for goal in layout.goals],
-        "metrics": [_metric(view) for view in exploration.views],
+        "goals": goals,
+        "metrics": [_metric(view, start) for view in exploration.views],
         "leftOut": exploration.left_out,
     }
 
 
-def _metric(view: View) -> dict[str, Any]:
+def _metric(view: View, start: int) -> dict[str, Any]:
+    """A metric's data; `crowded` says that linear colours would hide most distances, so that ranks come first."""
     return {
         "name": view.name,
         "summary": view.summary,
@@ -114,6 +118,7 @@ def _metric(view: View) -> dict[str, Any]:
         "broken": view.bound.broken,
         "gap": view.bound.mean_gap,
         "distance": packed(view.distance),
+        "crowded": is_crowded(view.distance[start]) or is_crowded(view.distance),
         "value": packed(view.value, "<f8"),
         "plane": {**view.plane._asdict(), "points": packed(view.plane.points)},
     }

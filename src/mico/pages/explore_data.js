@@ -10,12 +10,18 @@ for (const metric of page.metrics) {
   metric.symbol = metric.on === "mdp" ? "V*" : "Vπ";
 }
 
+// Colours to begin with: by rank where linear ones would show most distances as one colour.
+function firstScale(metric) {
+  return metric.crowded ? "ranks" : "all";
+}
+
 // What is chosen: the views read it, `choose` in explore.js alone changes it.
 const now = {
   metric: page.metrics[0],
   state: page.goals[0] ?? 0,
   near: 6,
-  scale: "all",
+  scale: firstScale(page.metrics[0]),
+  scaleChosen: false,
   picture: page.cells ? "map" : "matrix",
   hot: null,
   hotFrom: null,

@@ -85,7 +85,7 @@ function drawPlane(scale) {
   if (!width) return;
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   plane.places = placed(now.metric.plane.points, width, height);
-  const radius = Math.max(3, Math.min(7, 60 / Math.sqrt(page.states)));
+  const radius = Math.max(4, Math.min(9, 80 / Math.sqrt(page.states)));
   plane.points.forEach((point, state) => {
     const [x, y] = plane.places[state];
     point.setAttribute("cx", x);
@@ -110,8 +110,8 @@ function markPlane() {
   plane.links.replaceChildren(
     ...near.map((state) => drawn("line", { x1: x, y1: y, x2: plane.places[state][0], y2: plane.places[state][1] })),
   );
-  const marks = [...near.map((state) => ring(state, "near", 10)), ring(now.state, "chosen", 12)];
-  if (now.hot !== null && now.hot !== now.state) marks.push(ring(now.hot, "hot", 13));
-  if (plane.focused !== null) marks.push(ring(plane.focused, "focus", 16));
+  const marks = [...near.map((state) => ring(state, "near", 12)), ring(now.state, "chosen", 14)];
+  if (now.hot !== null && now.hot !== now.state) marks.push(ring(now.hot, "hot", 15));
+  if (plane.focused !== null) marks.push(ring(plane.focused, "focus", 18));
   plane.marks.replaceChildren(...marks);
 }

@@ -2,7 +2,18 @@
 
 from mico.tabular.couplings import lukaszyk_karmowski, wasserstein
 from mico.tabular.mdp import MDP, Chain
-from mico.tabular.metrics import METRICS, FactoredMICo, Solution, ToleranceWarning, distance, factored_mico, watch
+from mico.tabular.metrics import (
+    METRICS,
+    FactoredMICo,
+    Neighbours,
+    Solution,
+    SolverResult,
+    ToleranceWarning,
+    factored_mico,
+    solve,
+    solve_policies,
+    watch,
+)
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.policies import (
     action_values,
@@ -13,33 +24,51 @@ from mico.tabular.policies import (
     random_policy,
     uniform_policy,
 )
-from mico.tabular.problems import MDPS, Problem, from_gymnasium, from_map, garnet, load, problem, save
+from mico.tabular.problems import (
+    PROBLEMS,
+    Layout,
+    Problem,
+    from_gymnasium,
+    from_map,
+    garnet,
+    load,
+    make,
+    option_help,
+    save,
+    sparse_garnet,
+)
 
 __all__ = [
     "MDP",
-    "MDPS",
     "METRICS",
+    "PROBLEMS",
     "Chain",
     "FactoredMICo",
+    "Layout",
+    "Neighbours",
     "Outcomes",
     "Problem",
     "Solution",
+    "SolverResult",
     "ToleranceWarning",
     "action_values",
     "deterministic_policy",
-    "distance",
     "factored_mico",
     "from_gymnasium",
     "from_map",
     "garnet",
     "load",
     "lukaszyk_karmowski",
+    "make",
     "optimal",
     "optimal_policy",
     "optimal_value",
-    "problem",
+    "option_help",
     "random_policy",
     "save",
+    "solve",
+    "solve_policies",
+    "sparse_garnet",
     "uniform_policy",
     "wasserstein",
     "watch",

@@ -8,8 +8,10 @@ import numpy as np
 from jaxtyping import Float
 
 from mico.tabular.mdp import Chain
-from mico.tabular.metrics import distance, factored_mico
-from mico.tabular.validation import check_kind, check_whole, checked_distances
+from mico.tabular.metrics import factored_mico, solve
+from mico.tabular.policies import PolicyLike, as_chain
+from mico.tabular.problems.problem import Model
+from mico.tabular.validation import check_whole, checked_distances
 
 Features = Float[np.ndarray, "S k"]
 Regression = Literal["linear", "affine"]
@@ -49,12 +51,12 @@ def umap_embedding(d: Float[np.ndarray, "S S"], k: int, *, seed: int) -> Feature
         return model.fit_transform(d).astype(float)
 
 
-def proto_value_functions(chain: Chain) -> Float[np.ndarray, "S S"]:
+def proto_value_functions(model: Model, policy: PolicyLike = None) -> Float[np.ndarray, "S S"]:
     r"""Eigenvectors of the graph Laplacian $D - A$, smoothest first (Mahadevan and Maggioni, 2007).
 
     The graph joins two different states if the chain can move from one to the other, either way.
     """
-    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
+    chain = as_chain(model, policy)
     moves = chain.dense_transition() > 0
     adjacency = (moves | moves.T).astype(float)
     np.fill_diagonal(adjacency, 0.0)
@@ -68,14 +70,14 @@ def random_features(num_states: int, k: int, *, seed: int) -> Features:
     return np.random.default_rng(seed).standard_normal((k, num_states)).T
 
 
-def mico_embedding(chain: Chain) -> Features:
+def mico_embedding(model: Model, policy: PolicyLike = None) -> Features:
     r"""$\Psi$ with $\Pi U(x, y) = \|\Psi_x - \Psi_y\|^2$, on its principal axes, largest first, as many as count.
 
     $V$ is a constant plus a linear function of $\Psi$ with weights of squared norm $(\max r - \min r)/(1-\gamma)$. So
     the first k coordinates and a constant miss V, in the Euclidean norm over states, by at most the root of that times
     the largest singular value of the other coordinates.
     """
-    return factored_mico(chain, tolerance=_TOLERANCE).factors
+    return factored_mico(model, policy, tolerance=_TOLERANCE).factors
 
 
 def regression_error(
@@ -95,7 +97,7 @@ def regression_error(
 
 
 def _umap_of(metric: str, chain: Chain, seed: int) -> Callable[[int], Features]:
-    d = distance(metric, chain, tolerance=_TOLERANCE).value
+    d = solve(metric, chain, tolerance=_TOLERANCE).matrix
     return lambda k: umap_embedding(d, k, seed=seed)
 
 

@@ -43,9 +43,24 @@ class Rounding(NamedTuple):
 class Chain:
     r"""A Markov chain with rewards: what a policy makes of an MDP, $(P^\pi, r^\pi, \gamma)$.
 
-    `transition` is [S, S], dense or sparse. `law`, where given, is the distribution of the reward in each state, and
-    then `reward` is its mean. `relative` is the reward up to a constant, whose differences have all their digits.
+    Args:
+        transition: Probabilities [S, S], an array or a sparse matrix; every row sums to 1.
+        reward: The mean reward of each state [S].
+        discount: Discount factor in [0, 1).
+        law: The distribution of the reward in each state, whose means `reward` must be; for metrics that compare draws
+            of rewards (`reward="sampled"`).
+
+    Raises:
+        ValueError: If an array has the wrong shape or no distributions in its rows; the message names the state.
+
+    Examples:
+        >>> chain = Chain([[0.5, 0.5], [0.0, 1.0]], reward=[1.0, 0.0], discount=0.9)
+        >>> chain.value().round(3)
+        array([1.818, 0.   ])
     """
+
+    # `relative` is the reward up to a constant, whose differences have all their digits; `rounding` bounds what
+    # rounding did to the numbers of the chain, for certificates.
 
     def __init__(self, transition: Any, reward: Any, discount: float, *, law: RewardLaw | None = None):
         self.discount = checked_discount(discount)
@@ -64,16 +79,18 @@ class Chain:
 
     @property
     def num_states(self) -> int:
+        """Number of states."""
         return self.transition.shape[0]
 
     def __repr__(self) -> str:
         return f"Chain(num_states={self.num_states}, discount={self.discount})"
 
     def dense_transition(self) -> Float[np.ndarray, "S S"]:
+        """The transition probabilities as an array, also where they are sparse."""
         return self.transition if isinstance(self.transition, np.ndarray) else self.transition.toarray()
 
     def value(self) -> Float[np.ndarray, " S"]:
-        r"""$V = (I - \gamma P)^{-1} r$."""
+        r"""The value $V = (I - \gamma P)^{-1} r$ of each state."""
         if isinstance(self.transition, np.ndarray):
             return np.linalg.solve(np.eye(self.num_states) - self.discount * self.transition, self.reward)
         system = (sp.eye_array(self.num_states) - self.discount * self.transition).tocsc()
@@ -82,7 +99,7 @@ class Chain:
         return _iterative_solve(system.tocsr(), self.reward)
 
     def reward_gap(self) -> Float[np.ndarray, "S S"]:
-        r"""$|r_x - r_y|$; with a reward law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
+        r"""Differences $|r_x - r_y|$; with a law $\mathbb E|R_x - R_y|$, the two rewards drawn independently."""
         if self.law is None:
             return np.abs(self.relative[:, None] - self.relative[None, :])
         (levels, weights), gaps = self.law, []
@@ -102,9 +119,23 @@ class Chain:
 class MDP:
     """A finite Markov decision process.
 
-    transition: an array [S, A, S], or a sequence of A sparse S×S matrices, one an action.
-    reward: [S, A]; or one for each transition, [S, A, S] or a sequence of A sparse matrices.
-    discount: in [0, 1).
+    A terminal state is an absorbing state without reward: every action leads back to it and has reward 0.
+
+    Args:
+        transition: Probabilities: an array [S, A, S], or a sequence of A sparse matrices [S, S], one for each action.
+        reward: By state and action [S, A]; or by transition, [S, A, S] or a sequence of A sparse matrices.
+        discount: Discount factor in [0, 1).
+
+    Raises:
+        ValueError: If an array has the wrong shape or no distributions in its rows; the message names state and action.
+
+    Examples:
+        >>> stay, go = [1.0, 0.0], [0.0, 1.0]
+        >>> mdp = MDP(transition=[[stay, go], [go, go]], reward=[[0.0, 1.0], [0.0, 0.0]], discount=0.9)
+        >>> mdp
+        MDP(num_states=2, num_actions=2, discount=0.9)
+        >>> mdp.chain("uniform").reward
+        array([0.5, 0. ])
     """
 
     def __init__(self, transition: Any, reward: Any, discount: float):
@@ -122,7 +153,20 @@ class MDP:
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, num_states: int, num_actions: int, discount: float) -> "MDP":
-        """A sparse MDP from the list of all that can happen; one next state may come with several rewards."""
+        """Make a sparse MDP from a list of all outcomes; one next state may be listed with several rewards.
+
+        Args:
+            outcomes: Parallel vectors: state, action, next state, probability, reward.
+            num_states: Number of states.
+            num_actions: Number of actions.
+            discount: Discount factor in [0, 1).
+
+        Returns:
+            The MDP.
+
+        Raises:
+            ValueError: If an index is out of range, or the probabilities of a state and action do not sum to 1.
+        """
         raw = _outcomes.Outcomes(*(np.asarray(column) for column in outcomes))
         scaled = _outcomes.checked_outcomes(raw, num_states, num_actions)
         kernels = []
@@ -144,14 +188,17 @@ class MDP:
 
     @property
     def num_states(self) -> int:
+        """Number of states."""
         return self.transition[0].shape[-1]
 
     @property
     def num_actions(self) -> int:
+        """Number of actions."""
         return len(self.transition) if isinstance(self.transition, tuple) else self.transition.shape[1]
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Numbers of states and actions."""
         return self.num_states, self.num_actions
 
     @property
@@ -165,10 +212,11 @@ class MDP:
         return f"MDP(num_states={self.num_states}, num_actions={self.num_actions}, discount={self.discount})"
 
     def outcomes(self) -> Outcomes:
-        """All that can happen, sorted by state, action and next state."""
+        """List all outcomes, sorted by state, action and next state."""
         return self._outcomes if self._outcomes is not None else _outcomes.unpriced(self.kernels, self.reward)
 
     def with_discount(self, discount: float) -> "MDP":
+        """The MDP with another discount factor, sharing its arrays."""
         other = copy(self)
         other.discount = checked_discount(discount)
         check_span(self.reward if self._outcomes is None else self._outcomes.reward, other.discount)
@@ -182,7 +230,18 @@ class MDP:
         return chains
 
     def chain(self, policy: Any = "uniform", *, reward: Reward = "mean") -> Chain:
-        r"""$P^\pi_x = \sum_a \pi(a|x) P^a_x$ and $r^\pi$; `reward="sampled"` keeps the law of the reward as well."""
+        r"""The chain of a policy, $P^\pi_x = \sum_a \pi(a|x) P^a_x$ and $r^\pi$.
+
+        Args:
+            policy: Probabilities [S, A], or "uniform".
+            reward: "sampled" keeps the distribution of each state's reward as well, "mean" its mean alone.
+
+        Returns:
+            The chain.
+
+        Raises:
+            ValueError: If the policy has another shape, or no distributions in its rows.
+        """
         probs = checked_policy(policy, self.shape)
         if reward not in ("mean", "sampled"):
             raise ValueError(f"reward must be 'mean' or 'sampled', not {reward!r}")

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, Shaped
 
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.outcomes import RewardLaw
+from mico.tabular.problems.problem import Model, Problem, as_mdp
 from mico.tabular.validation import Matrix, numbers
 
 
@@ -96,14 +97,15 @@ def _numbered(labels: Any) -> Int[np.ndarray, " S"]:
 
 
 @overload
-def quotient(model: MDP, partition: Partition) -> MDP: ...
+def quotient(model: MDP | Problem, partition: Partition) -> MDP: ...
 @overload
 def quotient(model: Chain, partition: Partition) -> Chain: ...
-def quotient(model: MDP | Chain, partition: Partition) -> MDP | Chain:
+def quotient(model: Model, partition: Partition) -> MDP | Chain:
     r"""The model on classes, $\bar r^a_c$ and $\bar P^a_c(c')$ the means over $x \in c$ of $r^a_x$ and $P^a_x(c')$.
 
     Sparse stays sparse. A chain's law of the reward is averaged as well; of an MDP's rewards only the means are kept.
     """
+    model = model if isinstance(model, Chain) else as_mdp(model, "model")
     if model.num_states != partition.num_states:
         raise ValueError(f"partition has {partition.num_states} states, but the model has {model.num_states}")
     reward = partition.lower(model.reward)

@@ -1,35 +1,131 @@
-"""Policies of a finite MDP as arrays [S, A], and the optimal one."""
+"""Policies of a finite MDP as arrays [S, A], the optimal one, and the chains that policies make."""
 
 from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular.mdp import MDP
-from mico.tabular.validation import check_index, check_kind, check_whole
+from mico.tabular.mdp import MDP, Chain, Reward
+from mico.tabular.problems.problem import Model, Problem, as_mdp, described
+from mico.tabular.validation import check_index, check_whole, checked_policy
 
 Policy = Float[np.ndarray, "S A"]
+PolicyLike = Any  # an array [S, A], or one of POLICY_NAMES
+POLICY_NAMES = ("uniform", "optimal", "problem")
 
 
-def uniform_policy(mdp: MDP) -> Policy:
-    check_kind("mdp", mdp, MDP, "an MDP")
+def policy_array(policy: PolicyLike, model: MDP | Problem) -> Policy:
+    """Read a policy as an array of probabilities.
+
+    Args:
+        policy: An array [S, A] whose rows are distributions; or "uniform", "optimal" (deterministic, by policy
+            iteration), or "problem" (the one that the problem comes with).
+        model: The problem or MDP that it is a policy of.
+
+    Returns:
+        The probabilities [S, A], read-only where they were checked.
+
+    Raises:
+        ValueError: If the policy is none of these, or does not fit the model.
+
+    Examples:
+        >>> policy_array("uniform", MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9))
+        array([[0.5, 0.5]])
+    """
+    mdp = as_mdp(model, "model")
+    if isinstance(policy, str) and policy not in POLICY_NAMES:
+        names = ", ".join(f"'{name}'" for name in POLICY_NAMES)
+        raise ValueError(f"policy must be {names} or an array [S, A], got {policy!r}")
+    if isinstance(policy, str) and policy == "optimal":
+        return optimal_policy(mdp)
+    if isinstance(policy, str) and policy == "problem":
+        own = model.policy if isinstance(model, Problem) else None
+        if own is None:
+            raise ValueError("policy must be 'uniform', 'optimal' or an array, got 'problem': this one has no policy")
+        return own
+    return checked_policy(policy, mdp.shape)
+
+
+def as_chain(model: Model, policy: PolicyLike = None, *, reward: Reward = "mean", name: str = "model") -> Chain:
+    """The Markov chain that a policy makes of a model; the boundary of every function of a chain.
+
+    Args:
+        model: A Problem or an MDP; or a Chain, which is returned as it is.
+        policy: See `policy_array`; None means the uniform policy. None for a chain, which has its policy in it.
+        reward: "sampled" keeps the distribution of each state's reward, "mean" its mean alone.
+        name: The parameter that an error names.
+
+    Returns:
+        The chain.
+
+    Raises:
+        ValueError: If the model is neither of these, or a policy is given with a chain.
+    """
+    if isinstance(model, Chain):
+        if policy is not None:
+            raise ValueError("policy must be None for a Chain, which has its policy in it")
+        return model
+    if not isinstance(model, MDP | Problem):
+        raise ValueError(f"{name} must be a Problem, an MDP or a Chain, got {described(model)}")
+    return as_mdp(model).chain("uniform" if policy is None else policy_array(policy, model), reward=reward)
+
+
+def uniform_policy(mdp: MDP | Problem) -> Policy:
+    """The policy that takes every action with the same probability.
+
+    Args:
+        mdp: A problem or an MDP.
+
+    Returns:
+        The probabilities [S, A].
+
+    Examples:
+        >>> uniform_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9))
+        array([[0.5, 0.5]])
+    """
+    mdp = as_mdp(mdp)
     return np.full(mdp.shape, 1.0 / mdp.num_actions)
 
 
-def random_policy(mdp: MDP, *, seed: int, law: Literal["uniform", "dirichlet"] = "uniform") -> Policy:
-    """A stochastic policy: each row uniform numbers, normalised; or flat on the simplex (Dirichlet)."""
+def random_policy(mdp: MDP | Problem, *, seed: int, law: Literal["uniform", "dirichlet"] = "uniform") -> Policy:
+    """A random stochastic policy.
+
+    Args:
+        mdp: A problem or an MDP.
+        seed: Seed of the draws.
+        law: How rows are drawn: "uniform" normalises uniform numbers, "dirichlet" is flat on the simplex.
+
+    Returns:
+        The probabilities [S, A].
+
+    Examples:
+        >>> random_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9), seed=0).sum(axis=1)
+        array([1.])
+    """
     if law not in ("uniform", "dirichlet"):
         raise ValueError(f"law must be 'uniform' or 'dirichlet', not {law!r}")
-    check_kind("mdp", mdp, MDP, "an MDP")
+    mdp = as_mdp(mdp)
     check_whole("seed", seed, 0)
     rng = np.random.default_rng(seed)
     rows = rng.random(mdp.shape) if law == "uniform" else rng.standard_exponential(mdp.shape)
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def deterministic_policy(mdp: MDP, actions: Any) -> Policy:
-    """The policy that takes `actions[x]`, an integer, in state x."""
-    check_kind("mdp", mdp, MDP, "an MDP")
+def deterministic_policy(mdp: MDP | Problem, actions: Any) -> Policy:
+    """The policy that takes `actions[x]` in state x.
+
+    Args:
+        mdp: A problem or an MDP.
+        actions: One integer per state.
+
+    Returns:
+        The probabilities [S, A], zeros and ones.
+
+    Examples:
+        >>> deterministic_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9), [1])
+        array([[0., 1.]])
+    """
+    mdp = as_mdp(mdp)
     taken = np.asarray(actions)
     if taken.shape != (mdp.num_states,):
         raise ValueError(f"actions has shape {list(taken.shape)}, not [{mdp.num_states}]")
@@ -37,14 +133,35 @@ def deterministic_policy(mdp: MDP, actions: Any) -> Policy:
     return np.eye(mdp.num_actions)[taken]
 
 
-def action_values(mdp: MDP, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
-    r"""$Q(x, a) = r^a_x + \gamma \sum_{x'} P^a_x(x') V(x')$."""
+def action_values(mdp: MDP | Problem, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
+    r"""$Q(x, a) = r^a_x + \gamma \sum_{x'} P^a_x(x') V(x')$.
+
+    Args:
+        mdp: A problem or an MDP.
+        value: $V$, a number per state.
+
+    Returns:
+        $Q$ [S, A].
+    """
+    mdp = as_mdp(mdp)
     return mdp.reward + mdp.discount * np.stack([kernel @ value for kernel in mdp.kernels], axis=1)
 
 
-def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
-    r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better."""
-    check_kind("mdp", mdp, MDP, "an MDP")
+def optimal(mdp: MDP | Problem) -> tuple[Float[np.ndarray, " S"], Policy]:
+    r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better.
+
+    Args:
+        mdp: A problem or an MDP.
+
+    Returns:
+        The optimal value [S], and an optimal policy [S, A].
+
+    Examples:
+        >>> value, policy = optimal(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.5))
+        >>> value, policy
+        (array([2.]), array([[0., 1.]]))
+    """
+    mdp = as_mdp(mdp)
     actions = mdp.reward.argmax(axis=1)
     best = -np.inf
     while True:
@@ -58,9 +175,11 @@ def optimal(mdp: MDP) -> tuple[Float[np.ndarray, " S"], Policy]:
         best, actions = value.sum(), np.where(better, scores.argmax(axis=1), actions)
 
 
-def optimal_value(mdp: MDP) -> Float[np.ndarray, " S"]:
+def optimal_value(mdp: MDP | Problem) -> Float[np.ndarray, " S"]:
+    """The optimal value $V^*$ [S]; see `optimal`."""
     return optimal(mdp)[0]
 
 
-def optimal_policy(mdp: MDP) -> Policy:
+def optimal_policy(mdp: MDP | Problem) -> Policy:
+    """A deterministic optimal policy [S, A]; see `optimal`."""
     return optimal(mdp)[1]

@@ -8,9 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
-from mico.tabular.mdp import MDP, Chain
+from mico.tabular.mdp import MDP
 from mico.tabular.partition import Partition
-from mico.tabular.validation import check_kind, checked_not_negative
+from mico.tabular.policies import PolicyLike, as_chain
+from mico.tabular.problems.problem import Model, Problem, as_mdp
+from mico.tabular.validation import checked_not_negative
 
 _ENTRIES = 2_000_000  # probabilities of moving into classes that are held at a time
 
@@ -23,20 +25,29 @@ class _Entries(NamedTuple):
     value: Float[np.ndarray, " K"]
 
 
-def bisimulation_relation(mdp: MDP, *, tolerance: float) -> Partition:
+def bisimulation_relation(mdp: MDP | Problem, *, tolerance: float) -> Partition:
     r"""States are one class iff $r^a_x$ and $P^a_x(c)$ agree for every action a and class c, up to `tolerance`.
 
     The classes by reward are split, all at once and again until none can be, wherever two consecutive values of some
     feature inside a class are more than `tolerance` apart. Neither the order of states nor that of actions matters.
     Rewards are means; a tolerance below rounding (1e-12, say) may split states over the last bits of a sum.
     """
-    check_kind("mdp", mdp, MDP, "an MDP")
+    mdp = as_mdp(mdp)
     return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.relative, tolerance)
 
 
-def policy_bisimulation_relation(chain: Chain, *, tolerance: float) -> Partition:
-    """The same for a chain, as an MDP with one action."""
-    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
+def policy_bisimulation_relation(model: Model, policy: PolicyLike = None, *, tolerance: float) -> Partition:
+    r"""States of a chain are one class iff $r_x$ and $P_x(c)$ agree for every class c, up to `tolerance`.
+
+    Args:
+        model: A Chain; or a Problem or an MDP, with a policy.
+        policy: As in `mico.tabular.solve`; None means uniform.
+        tolerance: As in `bisimulation_relation`.
+
+    Returns:
+        The classes.
+    """
+    chain = as_chain(model, policy)
     return _refined(sp.csr_array(chain.transition), chain.relative[:, None], tolerance)
 
 

@@ -11,23 +11,32 @@ from jaxtyping import Array, Float, Int, Key
 
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
+from mico.tabular.policies import PolicyLike, policy_array
+from mico.tabular.problems.problem import Problem, as_mdp
 from mico.tabular.transitions import Transitions
-from mico.tabular.validation import check_kind, check_whole, checked_policy, checked_rows, numbers
+from mico.tabular.validation import check_whole, checked_rows, numbers
 
 
 def simulate(
-    mdp: MDP, policy: Any = "uniform", *, num_steps: int, num_trajectories: int = 1, start: Any = "uniform", seed: int
+    mdp: MDP | Problem,
+    policy: PolicyLike = "uniform",
+    *,
+    num_steps: int,
+    num_trajectories: int = 1,
+    start: Any = "uniform",
+    seed: int,
 ) -> Transitions:
     """Trajectories of `num_steps` one after the other; `start` is the distribution [S] of their first states.
 
     Next state and reward are drawn jointly, and a trajectory goes on in an absorbing state. `num_steps=1` gives
     independent transitions, as a generative model does.
     """
-    check_kind("mdp", mdp, MDP, "an MDP")
+    problem, mdp = mdp, as_mdp(mdp)
+    probs = policy_array(policy, problem)
     for name, count in (("num_steps", num_steps), ("num_trajectories", num_trajectories)):
         check_whole(name, count, 1)
     check_whole("seed", seed, 0)
-    probs, first_law = checked_policy(policy, mdp.shape), _checked_start(start, mdp.num_states)
+    first_law = _checked_start(start, mdp.num_states)
     outcomes = mdp.outcomes()
     mass = outcomes.probability * probs[outcomes.state, outcomes.action]
     possible = Outcomes(*(column[mass > 0] for column in outcomes))

@@ -96,8 +96,8 @@ def check_index(name: str, index: np.ndarray, bound: int) -> None:
 
 
 def checked_distances(d: Any) -> Distances:
-    """A fresh, finite, square and non-empty matrix of what the caller gave."""
-    matrix = numbers("d", d)
+    """A fresh, finite, square and non-empty matrix of what the caller gave: an array, or a solved metric."""
+    matrix = numbers("d", getattr(d, "matrix", d))
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"d must have shape [S, S], but has {list(matrix.shape)}")
     if matrix.size == 0:
@@ -179,3 +179,13 @@ def checked_rows(name: str, matrix: Any, where: Callable[[int], str], column: st
     rows /= sums[:, None]
     rows.setflags(write=False)
     return rows
+
+
+def checked_states(name: str, states: Any, num_states: int) -> np.ndarray:
+    """An integer array of states, from a state or any array of them."""
+    index = np.asarray(states)
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold states as integers, not {index.dtype}")
+    if index.size and (index.min() < 0 or index.max() >= num_states):
+        raise ValueError(f"{name} holds {index.min()}..{index.max()}, but states are 0..{num_states - 1}")
+    return index

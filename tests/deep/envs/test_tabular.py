@@ -9,7 +9,7 @@ import pytest
 
 from mico.deep.envs import Tabular
 from mico.deep.envs.tabular import State
-from mico.tabular import MDP, MDPS, Outcomes, Problem, from_map, garnet
+from mico.tabular import MDP, PROBLEMS, Outcomes, Problem, from_map, garnet
 from rollouts import rollout
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -30,7 +30,7 @@ def close(share, chance):
 
 
 def test_transitions_and_rewards_follow_the_matrices():
-    mdp = garnet(4, 2, seed=3)
+    mdp = garnet(4, 2, seed=3).mdp
     env = Tabular(mdp)
     for x in range(4):
         for a in range(2):
@@ -109,7 +109,7 @@ def test_a_sink_without_a_cell_shows_no_agent():
 
 
 def test_gives_back_its_problem():
-    named, given = Tabular("garnet", seed=3, num_states=4, num_actions=2), garnet(4, 2, seed=3)
+    named, given = Tabular("garnet", seed=3, num_states=4, num_actions=2), garnet(4, 2, seed=3).mdp
     assert np.array_equal(named.problem.mdp.transition, given.transition)
     assert Tabular(given).problem.mdp is given
     problem = Problem(given)
@@ -119,7 +119,7 @@ def test_gives_back_its_problem():
 
 def test_no_problem_has_an_option_of_the_environments_own_name():
     own = set(Tabular.__init__.__annotations__) - {"options"}
-    for factory in MDPS.values():
+    for factory in PROBLEMS.values():
         assert not own & set(factory.__annotations__) - {"return"}
 
 
@@ -141,7 +141,7 @@ def test_fleets_of_many_seeds_share_the_table_shape():
         ("five-state", {"start": 4}, "start must be .* but is 4"),
         ("four-rooms", {"start": "corner"}, "start must be .* but is 'corner'"),
         (MDP([[[1.0]]], [[0.0]], 0.9), {}, "all are absorbing"),
-        (garnet(4, 2, seed=3), {"seed": 3}, "but seed is given"),
+        (garnet(4, 2, seed=3).mdp, {"seed": 3}, "but seed is given"),
     ],
 )
 def test_bad_settings_are_refused(unchecked, source, fields, message):
@@ -151,6 +151,6 @@ def test_bad_settings_are_refused(unchecked, source, fields, message):
 
 def test_an_image_needs_a_cell_for_each_state(unchecked):
     problem = from_map(["..G"], discount=0.9)
-    chain = Problem(garnet(4, 2, seed=3), layout=problem.layout)
+    chain = Problem(garnet(4, 2, seed=3).mdp, layout=problem.layout)
     with pytest.raises(ValueError, match="state 3 has none"):
         Tabular(chain, observation="image")

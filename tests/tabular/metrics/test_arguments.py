@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mico.tabular import MDP, Chain, distance, factored_mico, garnet, optimal, optimal_policy, problem, random_policy
+from mico.tabular import MDP, Chain, factored_mico, garnet, make, optimal, optimal_policy, random_policy, solve
 from mico.tabular.metrics.mico import doubling
 from mico.tabular.outcomes import RewardLaw
 
@@ -16,12 +16,12 @@ WALK, GAP = np.array([[0.5, 0.5], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]
 @pytest.mark.usefixtures("patience")
 @pytest.mark.parametrize("name", ["cliff-walking", "frozen-lake"])
 def test_rewards_that_a_policy_never_gets_are_no_levels_of_its_law(name):
-    mdp = problem(name).mdp
+    mdp = make(name).mdp
     chain = mdp.chain(optimal_policy(mdp), reward="sampled")
-    full = distance("mico", chain, reward="sampled")
+    full = solve("mico", chain, reward="sampled")
     found = factored_mico(chain)
     everyone = np.arange(mdp.num_states)
-    np.testing.assert_allclose(found.rows(everyone), full.value, rtol=0, atol=found.error + full.error)
+    np.testing.assert_allclose(found.rows(everyone), full.matrix, rtol=0, atol=found.error + full.error)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -60,36 +60,39 @@ def test_laws_that_are_none(levels, weights, message):
 
 
 def test_a_chain_is_asked_for_what_it_was_made_for():
-    chain = problem("random-reward").mdp.chain(reward="sampled")
-    assert distance("mico", chain, reward="sampled").value[0, 0] == pytest.approx(5)
+    chain = make("random-reward").mdp.chain(reward="sampled")
+    assert solve("mico", chain, reward="sampled").matrix[0, 0] == pytest.approx(5)
     assert factored_mico(chain).rows(0)[0] == pytest.approx(5)
-    with pytest.raises(ValueError, match="reward='mean', but this chain was made with reward='sampled'"):
-        distance("mico", chain)
+    with pytest.raises(ValueError, match="reward must be 'sampled' for this chain, which was made with it, got 'mean'"):
+        solve("mico", chain)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_what_is_neither_an_mdp_nor_a_chain_is_named():
-    rooms = problem("mirrored-rooms")
-    with pytest.raises(ValueError, match="mdp must be an MDP or a Chain, not Problem"):
-        distance("mico", rooms)
-    with pytest.raises(ValueError, match=r"chain must be a Chain .*, not MDP"):
-        factored_mico(rooms.mdp)
+    rooms = make("mirrored-rooms")
+    for wrong, described in ((3, "got int"), (None, "got NoneType"), ("four-rooms", r"make\('four-rooms'\)")):
+        with pytest.raises(ValueError, match=rf"model must be a Problem, an MDP or a Chain, .*{described}"):
+            solve("mico", wrong)
+        with pytest.raises(ValueError, match=rf"model must be a Problem or an MDP, .*{described}"):
+            solve("bisimulation", wrong)
+        with pytest.raises(ValueError, match=rf"model must be a Problem, an MDP or a Chain, .*{described}"):
+            factored_mico(wrong)
     with pytest.raises(ValueError, match="tolerance must be positive and finite, but is 'x'"):
-        distance("mico", rooms.mdp, tolerance="x")
+        solve("mico", rooms.mdp, tolerance="x")
     for name in (None, 3, ["mico"]):
-        with pytest.raises(ValueError, match="name must be one of the metrics, not"):
-            distance(name, rooms.mdp)
+        with pytest.raises(ValueError, match="metric must be one of mico"):
+            solve(name, rooms.mdp)
     with pytest.raises(ValueError, match="policy must be an array of real numbers"):
-        distance("mico", problem("bound-example").mdp, [[1, 0], [1]])
+        solve("mico", make("bound-example").mdp, [[1, 0], [1]])
 
 
 @pytest.mark.usefixtures("patience")
 def test_as_many_rewards_as_states():
-    chain = garnet(200, 2, seed=0, discount=0.99).chain()
-    found, full = factored_mico(chain), distance("mico", chain)
+    chain = garnet(200, 2, seed=0, discount=0.99).mdp.chain()
+    found, full = factored_mico(chain), solve("mico", chain)
     assert found.error <= 1e-6
     for metric in ("mico", "reduced-mico"):
-        exact = full.value if metric == "mico" else distance(metric, chain).value
+        exact = full.matrix if metric == "mico" else solve(metric, chain).matrix
         off = np.abs(found.rows(np.arange(200), metric) - exact).max()
         assert off <= found.error + 2 * full.error
 
@@ -100,7 +103,9 @@ def test_many_rewards_of_many_states_ask_for_levels():
     chain = Chain(ring, np.random.default_rng(0).random(size), 0.9)
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match="levels must be given for 6000 distinct rewards of 6000 states"):
+        with pytest.raises(
+            ValueError, match="levels must be given to factored_mico for 6000 distinct rewards of 6000 states"
+        ):
             factored_mico(chain)
         assert tracemalloc.get_traced_memory()[1] < size**2, "no array of states × rewards, not even of bytes"
     finally:
@@ -119,4 +124,4 @@ def test_optimal_values_at_a_discount_near_one():
 
 def test_seeds_are_not_negative():
     with pytest.raises(ValueError, match="seed must be at least 0, but is -1"):
-        random_policy(garnet(3, 2, seed=0), seed=-1)
+        random_policy(garnet(3, 2, seed=0).mdp, seed=-1)

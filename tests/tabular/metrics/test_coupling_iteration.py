@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from mico.tabular import MDP, METRICS, distance, garnet, problem
+from mico.tabular import MDP, METRICS, garnet, make, solve
 from mico.tabular.metrics import _coupling_iteration
 from mico.tabular.policies import optimal_value
 
 EPS = np.finfo(float).eps
 MDPS = {
-    "garnet": garnet(6, 2, seed=1, discount=0.999),
-    "grid with ties": problem("open-grid", height=3, width=3, discount=0.999, slip=0.3).mdp,
-    "five states": problem("five-state", discount=0.999).mdp,
+    "garnet": garnet(6, 2, seed=1, discount=0.999).mdp,
+    "grid with ties": make("open-grid", height=3, width=3, discount=0.999, slip=0.3).mdp,
+    "five states": make("five-state", discount=0.999).mdp,
 }
 
 
@@ -23,13 +23,14 @@ def test_solutions_are_fixed_points_of_the_definition(name, mdp, direct, monkeyp
     """The operator transports all pairs anew. A bound on its residual over 1 − γ is a bound on the error."""
     monkeypatch.setattr(_coupling_iteration, "_DIRECT", direct)
     monkeypatch.setattr(_coupling_iteration, "_MANY_SWEEPS", 1.0)
-    value, error, _ = distance(name, mdp, tolerance=1e-7)
+    found = solve(name, mdp, tolerance=1e-7)
+    value, error = found.matrix, found.error
     residual = np.abs(METRICS[name].operator(mdp)(value) - value).max()
     assert error <= 1e-7
     assert residual <= 2 * error + 1e-12 * value.max()
     monkeypatch.setattr(_coupling_iteration, "_MANY_SWEEPS", 0.0)
-    swept = distance(name, mdp, tolerance=1e-7)
-    np.testing.assert_allclose(value, swept.value, rtol=0, atol=error + swept.error)
+    swept = solve(name, mdp, tolerance=1e-7)
+    np.testing.assert_allclose(value, swept.matrix, rtol=0, atol=error + swept.error)
 
 
 @pytest.mark.filterwarnings("ignore::mico.tabular.ToleranceWarning")
@@ -52,7 +53,8 @@ def test_two_states_at_discounts_so_near_one_that_sweeps_would_not_end(gap, seed
         terms = apart + discount * moved * middle
         larger = max(terms.min(axis=0).max(), terms.min(axis=1).max()) > middle
         below, above = (middle, above) if larger else (below, middle)
-    value, error, _ = distance("lax-bisimulation", mdp, tolerance=1e-8)
+    found = solve("lax-bisimulation", mdp, tolerance=1e-8)
+    value, error = found.matrix, found.error
     assert abs(value[0, 1] - above) <= error + 1e-12 * above
     assert error <= max(1e-8, possible(2, above, gap))
 
@@ -67,7 +69,7 @@ def possible(entries, largest, gap):
 @pytest.mark.parametrize("gap", [1e-6, 1e-9])
 def test_four_rooms_at_discounts_near_one(gap, name):
     """Every move leads to one state and each state is paid once, so looking ahead step by step comes to an end."""
-    mdp = problem("four-rooms", discount=1 - gap).mdp
+    mdp = make("four-rooms", discount=1 - gap).mdp
     goes = np.stack([kernel.toarray().argmax(axis=1) for kernel in mdp.kernels], axis=1)  # [S, A]
     apart = np.abs(mdp.reward[:, None, :, None] - mdp.reward[None, :, None, :])  # [S, S, A, A]
     ahead, naive = np.zeros(apart.shape[:2]), None
@@ -76,7 +78,8 @@ def test_four_rooms_at_discounts_near_one(gap, name):
         terms = apart + mdp.discount * naive[goes[:, None, :, None], goes[None, :, None, :]]
         nearest = terms.min(axis=3).max(axis=2), terms.min(axis=2).max(axis=2)
         ahead = terms.diagonal(axis1=2, axis2=3).max(axis=2) if name == "bisimulation" else np.maximum(*nearest)
-    value, error, _ = distance(name, mdp, tolerance=1e-8)
+    found = solve(name, mdp, tolerance=1e-8)
+    value, error = found.matrix, found.error
     assert np.abs(value - naive).max() <= error
     assert error <= max(1e-8, possible(1, naive.max(), gap))
     best = optimal_value(mdp)

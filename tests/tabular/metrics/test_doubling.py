@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_lyapunov
 
 import references
-from mico.tabular import Chain, distance, garnet, problem
+from mico.tabular import Chain, garnet, make, solve, solve_policies
 from mico.tabular.metrics import mico
 from strategies import mdps, policies, transition_rows
 
@@ -62,39 +62,42 @@ def test_a_batch_is_its_members(discount):
 
 def test_two_axes_of_batches():
     transition, gap = equation(2, 4, count=6)
-    value = mico.doubling(transition, gap, 0.9, tolerance=1e-9).value
-    folded = mico.doubling(transition.reshape(2, 3, 4, 4), gap.reshape(2, 3, 4, 4), 0.9, tolerance=1e-9).value
+    value = mico.doubling(transition, gap, 0.9, tolerance=1e-9).matrix
+    folded = mico.doubling(transition.reshape(2, 3, 4, 4), gap.reshape(2, 3, 4, 4), 0.9, tolerance=1e-9).matrix
     np.testing.assert_allclose(folded.reshape(6, 4, 4), value, rtol=0, atol=2e-9)
 
 
 @pytest.mark.parametrize("name", ["mico", "reduced-mico", "pi-bisimulation", "reward-law"])
 def test_many_policies_at_once(name):
-    mdp = garnet(6, 3, seed=4)
+    mdp = garnet(6, 3, seed=4).mdp
     rng = np.random.default_rng(0)
     batch = np.stack([policies(rng, kind, mdp.shape) for kind in ("any", "deterministic", "halves", "any")])
-    value, error, _ = distance(name, mdp, batch)
+    found = solve_policies(name, mdp, batch)
+    value, error = found.matrix, found.error
     assert value.shape == (4, 6, 6)
     assert error <= 1e-8
     for n, policy in enumerate(batch):
-        assert np.abs(value[n] - distance(name, mdp, policy).value).max() <= 2e-8
+        assert np.abs(value[n] - solve(name, mdp, policy).matrix).max() <= 2e-8
 
 
 @pytest.mark.parametrize("name", ["bisimulation", "lax-bisimulation"])
 def test_many_policies_are_refused_where_one_is(name):
-    with pytest.raises(ValueError, match="policy must be None"):
-        distance(name, garnet(3, 2, seed=0), np.full((4, 3, 2), 0.5))
+    with pytest.raises(ValueError, match=f"metric must be one of a policy, got '{name}'"):
+        solve_policies(name, garnet(3, 2, seed=0), np.full((4, 3, 2), 0.5))
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (2, 2, 2), (1, 1, 3, 2)])
 def test_batches_of_another_shape_are_refused(shape):
+    with pytest.raises(ValueError, match="polic"):
+        solve_policies("mico", garnet(3, 2, seed=0), np.full(shape, 0.5))
     with pytest.raises(ValueError, match="policy"):
-        distance("mico", garnet(3, 2, seed=0), np.full(shape, 0.5))
+        solve("mico", garnet(3, 2, seed=0), np.full(shape, 0.5))
 
 
 def test_many_policies_with_sampled_rewards():
-    mdp = problem("action-reward").mdp
+    mdp = make("action-reward").mdp
     batch = np.array([[[1.0, 0.0]], [[0.5, 0.5]]])
-    np.testing.assert_allclose(distance("mico", mdp, batch, reward="sampled").value.ravel(), [0, 5], atol=1e-8)
+    np.testing.assert_allclose(solve_policies("mico", mdp, batch, reward="sampled").matrix.ravel(), [0, 5], atol=1e-8)
 
 
 def test_the_worst_error_of_a_batch_is_reported():
@@ -116,7 +119,7 @@ def test_reduced_by_loops(sample):
 
 
 def test_solving_many_chains():
-    chains = [garnet(4, 2, seed=seed).chain() for seed in range(5)]
+    chains = [garnet(4, 2, seed=seed).mdp.chain() for seed in range(5)]
     value, error, _ = mico.solve_many(chains, 1e-9)
     for n, chain in enumerate(chains):
         assert np.abs(value[n] - references.mico(chain)).max() <= error + 1e-12
@@ -126,7 +129,8 @@ def test_chains_that_never_mix():
     """Self-loops: U = D/(1−γ) exactly, and no shortcut applies."""
     for discount in (0.9, 0.999):
         chain = Chain(np.eye(3), [0.0, 1.0, 5.0], discount)
-        value, error, _ = distance("mico", chain, tolerance=1e-7)
+        found = solve("mico", chain, tolerance=1e-7)
+        value, error = found.matrix, found.error
         assert np.abs(value - chain.reward_gap() / (1 - discount)).max() <= error
 
 
@@ -134,7 +138,7 @@ def test_chains_that_never_mix():
 def test_jax_in_double_precision(batched):
     jax = pytest.importorskip("jax")
     transition, gap = equation(5, 8, count=3 if batched else None)
-    numpy_value = mico.doubling(transition, gap, 0.9, tolerance=1e-10).value
+    numpy_value = mico.doubling(transition, gap, 0.9, tolerance=1e-10).matrix
     with jax.enable_x64(True):
         value, error, _ = mico.doubling(jax.numpy.asarray(transition), jax.numpy.asarray(gap), 0.9, tolerance=1e-10)
         assert isinstance(value, jax.Array)
@@ -184,7 +188,7 @@ def test_few_entries_in_long_rows_are_scaled_too(library, off):
             mico.doubling(array(rows), array(gap), 0.99, tolerance=1e-9)
             for rows in (transition, transition * (1 + off))
         )
-        apart = float(abs(one.value - other.value).max())
+        apart = float(abs(one.matrix - other.matrix).max())
     assert apart <= one.error + other.error <= 1e-10
 
 

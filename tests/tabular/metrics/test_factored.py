@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 
 from chains import CHAINS, bump, every_chain, ring
-from mico.tabular import MDP, Chain, ToleranceWarning, distance, factored_mico, garnet
+from mico.tabular import MDP, Chain, ToleranceWarning, factored_mico, garnet, solve
 from mico.tabular.outcomes import RewardLaw
 from strategies import mdps, sparse
 
@@ -14,7 +14,7 @@ CLOSE = 1e-8  # what the dense solutions are exact to
 
 
 def dense(chain, metric="mico"):
-    return distance(metric, chain, tolerance=CLOSE, reward="mean" if chain.law is None else "sampled").value
+    return solve(metric, chain, tolerance=CLOSE, reward="mean" if chain.law is None else "sampled").matrix
 
 
 def check_against_dense(found, chain):
@@ -47,7 +47,7 @@ def test_shares_of_rewards_that_add_up_to_more_than_1_by_rounding():
     for seed in range(740, 750):
         rng = np.random.default_rng(seed)
         rewards = rng.choice(rng.random(40), (10, 2, 10))
-        chain = MDP(garnet(10, 2, seed=seed).transition, rewards, 0.9).chain(reward="sampled")
+        chain = MDP(garnet(10, 2, seed=seed).mdp.transition, rewards, 0.9).chain(reward="sampled")
         check_against_dense(factored_mico(chain), chain)
 
 
@@ -106,8 +106,8 @@ def test_random_mdps(sample):
         found = factored_mico(chain, tolerance=tolerance)
         assert found.error <= tolerance
         for metric in BOTH:
-            exact = distance(metric, chain, tolerance=1e-9 * sample.scale)
-            off = np.abs(found.rows(np.arange(chain.num_states), metric) - exact.value).max()
+            exact = solve(metric, chain, tolerance=1e-9 * sample.scale)
+            off = np.abs(found.rows(np.arange(chain.num_states), metric) - exact.matrix).max()
             assert off <= found.error + exact.error
 
 
@@ -156,8 +156,8 @@ def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(tolerance)
     chain = CHAINS["garnet"]
     with pytest.warns(ToleranceWarning):
         found = factored_mico(chain, tolerance=tolerance)
-    exact = distance("mico", chain, tolerance=1e-12)
-    off = np.abs(found.rows(np.arange(30)) - exact.value).max()
+    exact = solve("mico", chain, tolerance=1e-12)
+    off = np.abs(found.rows(np.arange(30)) - exact.matrix).max()
     assert off <= found.error + exact.error
     assert found.error < 1e-6
 

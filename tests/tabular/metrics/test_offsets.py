@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mico.tabular import MDP, distance, factored_mico
+from mico.tabular import MDP, factored_mico, solve
 
 S, A, DISCOUNT = 4, 5, 0.875
 OFFSETS = [0.0, 1e3, -1e6, 1e9, 1e12]
@@ -55,8 +55,8 @@ def assert_certified(found, wanted, error):
 def test_the_error_holds_however_far_rewards_are_from_zero(name, offset, priced):
     mdp, reward = made(offset, priced=priced)
     wanted = by_hand(reward.sum(axis=2) / S if priced else reward)[name]
-    solution = distance(name, mdp, tolerance=1e-11)
-    assert_certified(solution.value, wanted, solution.error)
+    solution = solve(name, mdp, tolerance=1e-11)
+    assert_certified(solution.matrix, wanted, solution.error)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -64,8 +64,8 @@ def test_draws_of_rewards_far_from_zero(offset):
     mdp, reward = made(offset)
     now = np.abs(reward[:, None, :, None] - reward[None, :, None, :]).sum(axis=(2, 3)) / A**2
     wanted = now + now.sum() / S**2 * Fraction(DISCOUNT) / (1 - Fraction(DISCOUNT))
-    solution = distance("mico", mdp, tolerance=1e-11, reward="sampled")
-    assert_certified(solution.value, wanted, solution.error)
+    solution = solve("mico", mdp, tolerance=1e-11, reward="sampled")
+    assert_certified(solution.matrix, wanted, solution.error)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)
@@ -79,8 +79,8 @@ def test_factors_of_rewards_far_from_zero(offset):
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_a_discount_of_its_own_changes_nothing_else(offset):
     mdp, reward = made(offset, priced=True)
-    solution = distance("mico", mdp.with_discount(0.0), tolerance=1e-11)
-    assert_certified(solution.value, gaps(reward.sum(axis=(1, 2)) / (A * S)), solution.error)
+    solution = solve("mico", mdp.with_discount(0.0), tolerance=1e-11)
+    assert_certified(solution.matrix, gaps(reward.sum(axis=(1, 2)) / (A * S)), solution.error)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e9])

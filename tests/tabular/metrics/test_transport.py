@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import wasserstein_distance
 
 import references
-from mico.tabular import METRICS, Chain, distance, garnet, lukaszyk_karmowski, problem, wasserstein
+from mico.tabular import METRICS, Chain, garnet, lukaszyk_karmowski, make, solve, wasserstein
 from mico.tabular.couplings import independent, kantorovich, optimal_plan, transport_cost
 from strategies import seeds, transition_rows
 
@@ -159,10 +159,11 @@ def four_neighbours(chain):
 
 @pytest.mark.parametrize("name", ["four-rooms", "mirrored-rooms", "dayan"])
 def test_grids_with_many_ties(name):
-    chain = problem(name).mdp.chain()
+    chain = make(name).mdp.chain()
     exact = four_neighbours(chain)
     for tolerance in (1e-1, 1e-4, 1e-9):
-        value, error, _ = distance("pi-bisimulation", chain, tolerance=tolerance)
+        found = solve("pi-bisimulation", chain, tolerance=tolerance)
+        value, error = found.matrix, found.error
         assert error <= tolerance
         assert np.abs(value - exact).max() <= error + 1e-8
 
@@ -170,7 +171,7 @@ def test_grids_with_many_ties(name):
 @pytest.mark.parametrize("dynamics", ["absorbing", "continuing"])
 def test_deterministic_moves_need_no_transport(dynamics):
     """Bisimulation of a grid by max over its moves."""
-    mdp = problem("mirrored-rooms", dynamics=dynamics).mdp
+    mdp = make("mirrored-rooms", dynamics=dynamics).mdp
     following = np.array([kernel.toarray().argmax(axis=1) for kernel in mdp.kernels])
     d = np.zeros((mdp.num_states,) * 2)
     for _ in range(300):
@@ -181,14 +182,15 @@ def test_deterministic_moves_need_no_transport(dynamics):
             ],
             axis=0,
         )
-    np.testing.assert_allclose(distance("bisimulation", mdp).value, d, rtol=0, atol=2e-8)
+    np.testing.assert_allclose(solve("bisimulation", mdp).matrix, d, rtol=0, atol=2e-8)
 
 
 @pytest.mark.parametrize("name", ["pi-bisimulation", "bisimulation", "lax-bisimulation"])
 def test_a_larger_garnet_is_a_fixed_point(name):
     """One step of the definition, by exact transport of all pairs, hardly moves the solution."""
-    mdp = garnet(14, 2, seed=8)
-    value, error, _ = distance(name, mdp)
+    mdp = garnet(14, 2, seed=8).mdp
+    found = solve(name, mdp)
+    value, error = found.matrix, found.error
     assert np.abs(METRICS[name].operator(mdp)(value) - value).max() <= 2 * error + 1e-12
 
 
@@ -199,9 +201,10 @@ def test_degenerate_couplings_at_any_size_of_rewards(scale):
     for seed in (13, 33, 60, 66, 68):
         rng = np.random.default_rng(seed)
         chain = Chain(rng.multinomial(4, np.full(5, 0.2), size=5) / 4, rng.random(5), 0.9)
-        exact = distance("pi-bisimulation", chain, tolerance=1e-9).value
+        exact = solve("pi-bisimulation", chain, tolerance=1e-9).matrix
         scaled = Chain(chain.transition, scale * chain.reward, 0.9)
-        value, error, _ = distance("pi-bisimulation", scaled, tolerance=1e-9 * scale)
+        found = solve("pi-bisimulation", scaled, tolerance=1e-9 * scale)
+        value, error = found.matrix, found.error
         assert np.abs(value / scale - exact).max() <= error / scale + 1e-9
 
 
@@ -212,7 +215,8 @@ def test_nearly_equal_rows():
         for shift in ([1, -1, 0, 0], [3, -1, -1, -1], [-3, 1, 1, 1], [1, 1, -1, -1]):
             rows = np.array([row, row + noise * np.array(shift), np.eye(4)[2], np.eye(4)[3]])
             chain = Chain(rows, [0.0, 0.0, 1.0, 2.0], 0.9)
-            value, error, _ = distance("pi-bisimulation", chain)
+            found = solve("pi-bisimulation", chain)
+            value, error = found.matrix, found.error
             assert value[0, 1] <= 20 * 4 * noise + error
             assert value[2, 3] == pytest.approx(10, abs=1e-7)
             assert np.isfinite(value).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mico.tabular import problem
+from mico.tabular import make
 from mico.tabular.problems import breakout
 from mico.tabular.problems.breakout import Breakout, Position
 
@@ -89,7 +89,7 @@ def test_probabilities_and_rewards_in_every_state(board):
 
 def test_random_play_stays_in_what_is_compiled():
     """Thousands of steps on the default board, which pay, clear all bricks, and lose balls."""
-    game, states, mdp = Played(5, 4, 1), listed((5, 4, 1)), problem("small-breakout").mdp
+    game, states, mdp = Played(5, 4, 1), listed((5, 4, 1)), make("small-breakout").mdp
     dice, state, lost, cleared, paid = random.Random(0), None, 0, 0, 0
     for _ in range(20_000):
         state = state or dice.choice(game.starts)
@@ -105,7 +105,7 @@ def test_random_play_stays_in_what_is_compiled():
 
 
 def test_rewards_are_of_the_state_alone():
-    reward = problem("small-breakout", width=5).mdp.reward
+    reward = make("small-breakout", width=5).mdp.reward
     assert set(np.unique(reward)) == {0.0, 1.0}
     np.testing.assert_array_equal(reward, np.repeat(reward[:, :1], 3, axis=1))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.linalg import solve_discrete_lyapunov
 
 from mico.tabular.policies import optimal
-from mico.tabular.problems import problem
+from mico.tabular.problems import make
 
 discounts = st.floats(0.05, 0.95)
 
@@ -19,7 +19,7 @@ def mico(chain):
 
 @given(discount=discounts)
 def test_two_state(discount):
-    chain = problem("two-state", discount=discount).mdp.chain()
+    chain = make("two-state", discount=discount).mdp.chain()
     distance, half, quarter = mico(chain), 1 - discount / 2, 1 - discount / 4
     np.testing.assert_allclose(distance, [[discount / 2 / half / quarter, 1 / half], [1 / half, 0]], atol=1e-9)
     np.testing.assert_allclose(chain.value(), [1 / half, 0])
@@ -29,7 +29,7 @@ def test_two_state(discount):
 @given(discount=discounts, k=st.floats(0.0, 10.0))
 def test_bound_example(discount, k):
     for policy, gap in (("printed", abs(k - 1)), ("mirrored", k)):
-        example = problem("bound-example", k=k, policy=policy, discount=discount)
+        example = make("bound-example", k=k, policy=policy, discount=discount)
         chain = example.mdp.chain(example.policy)
         np.testing.assert_array_equal(chain.dense_transition(), np.eye(2))
         value = chain.value()
@@ -38,13 +38,13 @@ def test_bound_example(discount, k):
 
 
 def test_bound_example_printed_policy_takes_b_in_x_and_a_in_y():
-    np.testing.assert_array_equal(problem("bound-example").policy, [[0, 1], [1, 0]])
-    np.testing.assert_array_equal(problem("bound-example", policy="mirrored").policy, [[1, 0], [0, 1]])
+    np.testing.assert_array_equal(make("bound-example").policy, [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(make("bound-example", policy="mirrored").policy, [[1, 0], [0, 1]])
 
 
 @given(k=st.floats(0.1, 10.0))
 def test_pessimism(k):
-    example = problem("pessimism", k=k)
+    example = make("pessimism", k=k)
     value, policy = optimal(example.mdp)
     np.testing.assert_allclose(value, [10 * k, 10 * k, 0])
     np.testing.assert_array_equal(policy[:2], example.policy[:2])
@@ -56,17 +56,17 @@ def test_pessimism(k):
 
 
 def test_coin_chain():
-    distance = mico(problem("coin-chain").mdp.chain())
+    distance = mico(make("coin-chain").mdp.chain())
     expected = [[4.5, 4.5, 4.5, 5.5], [4.5, 0, 0, 10], [4.5, 0, 0, 10], [5.5, 10, 10, 0]]
     np.testing.assert_allclose(distance, expected, atol=1e-9)
 
 
 def test_value_example():
-    np.testing.assert_allclose(problem("value-example").mdp.chain().value(), [6.46, 5.67], atol=0.005)
+    np.testing.assert_allclose(make("value-example").mdp.chain().value(), [6.46, 5.67], atol=0.005)
 
 
 def test_terminals():
-    chain = problem("terminals").mdp.chain()
+    chain = make("terminals").mdp.chain()
     distance = mico(chain)
     assert distance[0, 1] == pytest.approx(20 / 11)
     assert distance[0, 0] == pytest.approx(360 / 341)
@@ -75,14 +75,14 @@ def test_terminals():
 
 @given(discount=discounts)
 def test_random_reward(discount):
-    mdp = problem("random-reward", discount=discount).mdp
+    mdp = make("random-reward", discount=discount).mdp
     assert mico(mdp.chain())[0, 0] == 0
     assert mico(mdp.chain(reward="sampled"))[0, 0] == pytest.approx(0.5 / (1 - discount))
 
 
 def test_five_state():
     """d~(s1, t1) = .9 · d~(s2, t2), d~(s2, t2) = 1 − .5, and the two others by one step each."""
-    mdp = problem("five-state").mdp
+    mdp = make("five-state").mdp
     s1, s2, t1, t2, end = range(5)
     following, reward, distance = mdp.transition.argmax(axis=2), mdp.reward, np.zeros((5, 5))
     for _ in range(3):  # every path ends within two steps
@@ -98,7 +98,7 @@ def test_five_state():
 
 @given(discount=discounts)
 def test_action_reward(discount):
-    example = problem("action-reward", discount=discount)
+    example = make("action-reward", discount=discount)
     chain = example.mdp.chain(example.policy)
     assert mico(chain)[0, 0] == 0
     np.testing.assert_allclose(chain.value(), [0.5 / (1 - discount)])

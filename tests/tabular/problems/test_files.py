@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mico.tabular.mdp import MDP
-from mico.tabular.problems import Layout, Problem, load, problem, save
+from mico.tabular.problems import Layout, Problem, load, make, save
 
 DOC = Path(__file__).parents[3] / "docs" / "file-format.md"
 DENSE = {"transition": [[[0.25, 0.75]], [[0, 1]]], "reward": [[1.5], [-1]], "discount": 0.9}
@@ -42,14 +42,14 @@ def refused(path, message, **options):
 
 PRICED = np.random.default_rng(0).random((3, 2, 3))
 PROBLEMS = {
-    "dense": problem("garnet", seed=3, num_states=5, num_actions=2),
+    "dense": make("garnet", seed=3, num_states=5, num_actions=2),
     "dense with a reward a transition": Problem(MDP(PRICED / PRICED.sum(axis=2, keepdims=True), PRICED, 0.5)),
-    "names and policy": problem("pessimism"),
-    "grid": problem("mirrored-rooms"),
-    "slippery grid": problem("dayan", slip=0.25),
-    "sink without a cell": problem("frozen-lake"),
-    "random reward": problem("random-reward"),
-    "layout without goals": Problem(problem("two-state").mdp, Layout(np.array([[0, -1, 1]]))),
+    "names and policy": make("pessimism"),
+    "grid": make("mirrored-rooms"),
+    "slippery grid": make("dayan", slip=0.25),
+    "sink without a cell": make("frozen-lake"),
+    "random reward": make("random-reward"),
+    "layout without goals": Problem(make("two-state").mdp, Layout(np.array([[0, -1, 1]]))),
 }
 
 
@@ -119,13 +119,13 @@ def test_the_examples_of_the_documentation(tmp_path):
     found = load(path)
     assert found.names == ("start", "goal")
     assert found.layout.goals == (1,)
-    walked = problem("map", path=_map(tmp_path, "####\n# G#\n####"))
+    walked = make("map", path=_map(tmp_path, "####\n# G#\n####"))
     np.testing.assert_array_equal(found.layout.cells, walked.layout.cells)
     for action, move in enumerate((2, 3)):  # its two actions are the grid's left and right
         np.testing.assert_array_equal(found.mdp.kernels[action], walked.mdp.kernels[move].toarray())
         np.testing.assert_array_equal(found.mdp.reward[:, action], walked.mdp.reward[:, move])
     path.write_text(coin)
-    expected = problem("random-reward").mdp.outcomes()
+    expected = make("random-reward").mdp.outcomes()
     for one, other in zip(load(path).mdp.outcomes(), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -145,7 +145,11 @@ BROKEN = {
     "missing key": (DENSE, {"reward": ...}, "has no key 'reward'"),
     "missing discount": (SPARSE, {"discount": ...}, "has no key 'discount'"),
     "missing vector": (SPARSE, {"probability": ...}, "has no key 'probability'"),
-    "neither layout": (SPARSE, {"state": ...}, "neither the key 'transition' nor the key 'state'"),
+    "neither layout": (
+        SPARSE,
+        {"state": ...},
+        "must have the keys transition, reward, discount, or state, action, .*; found action, .*file-format",
+    ),
     "unknown key": (DENSE, {"gamma": 0.9}, "has a key 'gamma'"),
     "both layouts": (DENSE, {"state": [0]}, "has a key 'state'"),
     "matrix transition": (DENSE, {"transition": [[1.0]]}, r"transition must have 3 axes, but has shape \[1, 1\]"),
@@ -194,7 +198,7 @@ def test_missing_file_and_folder(tmp_path, suffix):
 
 
 def test_unknown_ending(tmp_path):
-    refused(tmp_path / "it.csv", r"ends in .npz or .json")
+    refused(tmp_path / "it.csv", r"must end in .npz or .json")
     with pytest.raises(ValueError, match=r"it.csv: .* \.npz or \.json"):
         save(tmp_path / "it.csv", PROBLEMS["grid"])
 

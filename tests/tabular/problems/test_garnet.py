@@ -10,7 +10,7 @@ UNLIKELY = 1e-4
 
 @pytest.mark.parametrize(("branching", "most"), [("printed", 6), ("n-1", 5)])
 def test_branching_is_uniform(branching, most):
-    mdp = garnet(6, ROWS, seed=1, branching=branching)
+    mdp = garnet(6, ROWS, seed=1, branching=branching).mdp
     sizes = (mdp.transition > 0).sum(axis=2).ravel()
     assert sizes.min() == 1
     assert sizes.max() == most
@@ -18,7 +18,7 @@ def test_branching_is_uniform(branching, most):
 
 
 def test_next_states_are_drawn_evenly():
-    support = garnet(4, ROWS, seed=2).transition.reshape(-1, 4) > 0
+    support = garnet(4, ROWS, seed=2).mdp.transition.reshape(-1, 4) > 0
     pairs = support[support.sum(axis=1) == 2]
     assert stats.chisquare(np.unique(pairs, axis=0, return_counts=True)[1]).pvalue > UNLIKELY  # 6 pairs of 4 states
     assert len(np.unique(pairs, axis=0)) == 6
@@ -26,7 +26,7 @@ def test_next_states_are_drawn_evenly():
 
 def test_two_weights_are_normalised_uniform_numbers():
     """For independent uniform u, v the law of u/(u+v) is t/(2(1−t)) up to ½, and symmetric about it."""
-    rows = garnet(3, ROWS, seed=3).transition.reshape(-1, 3)
+    rows = garnet(3, ROWS, seed=3).mdp.transition.reshape(-1, 3)
     rows = rows[(rows > 0).sum(axis=1) == 2]
     first = rows[np.arange(len(rows)), (rows > 0).argmax(axis=1)]
 
@@ -39,12 +39,12 @@ def test_two_weights_are_normalised_uniform_numbers():
 
 
 def test_rewards_are_uniform():
-    assert stats.kstest(garnet(5, ROWS, seed=4).reward.ravel(), "uniform").pvalue > UNLIKELY
+    assert stats.kstest(garnet(5, ROWS, seed=4).mdp.reward.ravel(), "uniform").pvalue > UNLIKELY
 
 
 @pytest.mark.parametrize("branching", ["printed", "n-1"])
 def test_one_state_stays(branching):
-    np.testing.assert_array_equal(garnet(1, 2, seed=0, branching=branching).transition, np.ones((1, 2, 1)))
+    np.testing.assert_array_equal(garnet(1, 2, seed=0, branching=branching).mdp.transition, np.ones((1, 2, 1)))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mico.tabular.policies import optimal_value
-from mico.tabular.problems import from_map, problem
+from mico.tabular.problems import from_map, make
 
 STEPS = [(-1, 0), (1, 0), (0, -1), (0, 1)]
 
@@ -75,7 +75,7 @@ def test_goal_takes_the_place_of_the_marked_ones():
 
 @pytest.mark.parametrize(("name", "count"), [("four-rooms", 104), ("mirrored-rooms", 31), ("dayan", 66)])
 def test_counts_of_the_named_maps(name, count):
-    grid = problem(name)
+    grid = make(name)
     assert grid.mdp.num_states == count == (grid.layout.cells >= 0).sum()
 
 
@@ -94,7 +94,7 @@ def reach(cells, start):
 
 
 def test_four_rooms_has_four_hallways_between_four_rooms():
-    cells = problem("four-rooms").layout.cells.copy()
+    cells = make("four-rooms").layout.cells.copy()
     assert cells.shape == (13, 13)
     assert len(reach(cells, (1, 1))) == 104
     hallways = [(3, 6), (6, 2), (7, 9), (10, 6)]
@@ -103,11 +103,11 @@ def test_four_rooms_has_four_hallways_between_four_rooms():
         cells[hallway] = -1
     rooms = [len(reach(cells, corner)) for corner in [(1, 1), (1, 11), (11, 1), (11, 11)]]
     assert rooms == [25, 30, 25, 20]
-    assert problem("four-rooms").layout.goals == (problem("four-rooms").layout.cells[7, 9],)
+    assert make("four-rooms").layout.goals == (make("four-rooms").layout.cells[7, 9],)
 
 
 def test_mirrored_rooms_are_two_copies_and_a_door():
-    layout = problem("mirrored-rooms").layout
+    layout = make("mirrored-rooms").layout
     free = layout.cells >= 0
     np.testing.assert_array_equal(np.argwhere(free[4]), [[3]])
     np.testing.assert_array_equal(free[1:4], free[5:8])
@@ -118,7 +118,7 @@ def test_mirrored_rooms_are_two_copies_and_a_door():
 
 
 def test_mirrored_rooms_continuing_pays_for_goals_and_walls():
-    mdp = problem("mirrored-rooms", dynamics="continuing").mdp
+    mdp = make("mirrored-rooms", dynamics="continuing").mdp
     assert mdp.reward[3, 3] == 1  # right, into the corner
     assert mdp.reward[4, 3] == mdp.reward[4, 0] == -1  # against its walls, though the agent stays in the goal
     assert mdp.reward[4, 2] == mdp.reward[4, 1] == 0  # the goal lets go
@@ -126,7 +126,7 @@ def test_mirrored_rooms_continuing_pays_for_goals_and_walls():
 
 
 def test_dayan_has_a_barrier_open_to_the_right():
-    cells = problem("dayan").layout.cells
+    cells = make("dayan").layout.cells
     assert cells.shape == (9, 13)
     inside = cells[1:-1, 1:-1]
     walls = {(1, c) for c in range(5, 9)} | {(5, c) for c in range(5, 9)} | {(r, 5) for r in range(1, 6)}
@@ -136,7 +136,7 @@ def test_dayan_has_a_barrier_open_to_the_right():
 
 def test_open_grid_values_are_powers_of_the_discount():
     """From a cell d steps away from the corner the best return is γ^(d−1)."""
-    grid = problem("open-grid", height=3, width=4, discount=0.5)
+    grid = make("open-grid", height=3, width=4, discount=0.5)
     distance = np.add.outer(np.arange(2, -1, -1), np.arange(3, -1, -1)).ravel()
     value = np.where(distance > 0, 0.5 ** (distance - 1.0), 0)
     np.testing.assert_allclose(optimal_value(grid.mdp), value)
@@ -144,7 +144,7 @@ def test_open_grid_values_are_powers_of_the_discount():
 
 def test_a_million_cells_take_seconds():
     start = time.perf_counter()
-    grid = problem("open-grid", height=1000, width=1000)
+    grid = make("open-grid", height=1000, width=1000)
     assert time.perf_counter() - start < 10
     assert grid.mdp.num_states == 10**6
     assert grid.mdp.kernels[1][0, 1000] == grid.mdp.kernels[3][0, 1] == grid.mdp.kernels[0][0, 0] == 1
@@ -188,21 +188,21 @@ def test_empty_lines_around_a_map_do_not_count():
 @pytest.mark.usefixtures("unchecked")
 def test_options_out_of_range(options, message):
     with pytest.raises(ValueError, match=message):
-        problem("four-rooms", **options)
+        make("four-rooms", **options)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_sizes_out_of_range():
     with pytest.raises(ValueError, match=r"height must be a whole number, not 1.5"):
-        problem("open-grid", height=1.5)
+        make("open-grid", height=1.5)
     with pytest.raises(ValueError, match="width must be at least 1, but is 0"):
-        problem("open-grid", width=0)
+        make("open-grid", width=0)
 
 
 def test_map_file(tmp_path):
     path = tmp_path / "room.txt"
     path.write_text("####\r\n#SG#\r\n####\r\n")
-    grid = problem("map", path=path)
+    grid = make("map", path=path)
     assert grid.layout.cells.tolist() == [[-1] * 4, [-1, 0, 1, -1], [-1] * 4]
     assert grid.layout.goals == (1,)
 
@@ -211,9 +211,9 @@ def test_map_file(tmp_path):
 def test_the_path_of_a_map_may_be_a_string(tmp_path):
     path = tmp_path / "room.txt"
     path.write_text("SG")
-    assert problem("map", path=str(path)).layout.goals == (1,)
+    assert make("map", path=str(path)).layout.goals == (1,)
     with pytest.raises(ValueError, match=r"none.txt: No such file"):
-        problem("map", path=str(tmp_path / "none.txt"))
+        make("map", path=str(tmp_path / "none.txt"))
 
 
 def test_map_file_errors_start_with_the_path(tmp_path):
@@ -222,5 +222,5 @@ def test_map_file_errors_start_with_the_path(tmp_path):
     binary.write_bytes(b"\xff\xfe")
     for path, message in [(missing, "No such file"), (odd, "line 1, column 2"), (binary, "is not text")]:
         with pytest.raises(ValueError, match=message) as caught:
-            problem("map", path=path)
+            make("map", path=path)
         assert str(caught.value).startswith(f"{path}: ")

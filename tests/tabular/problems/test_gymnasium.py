@@ -5,7 +5,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mico.tabular.problems import from_gymnasium, problem
+from mico.tabular.problems import from_gymnasium, make
 
 ENVIRONMENTS = {"frozen-lake": "FrozenLake-v1", "taxi": "Taxi-v4", "cliff-walking": "CliffWalking-v1"}
 
@@ -41,7 +41,7 @@ def test_every_outcome_of_the_table_is_kept_and_endings_go_to_the_sink(name):
     endings = sum(entry[3] for actions in table.values() for entries in actions.values() for entry in entries)
     assert endings > 0
     expected = naive(table)
-    for mdp in (problem(name).mdp, from_gymnasium(env_id, discount=0.9)):
+    for mdp in (make(name).mdp, from_gymnasium(env_id, discount=0.9).mdp):
         found = listed(mdp)
         assert found.keys() == expected.keys()
         for key, happens in expected.items():
@@ -50,7 +50,7 @@ def test_every_outcome_of_the_table_is_kept_and_endings_go_to_the_sink(name):
 
 def test_no_ending_is_left_in_a_state_that_goes_on():
     """Taxi lists the state after a drop-off, which is not absorbing; none of its reward may follow."""
-    mdp = problem("taxi", discount=0.5).mdp
+    mdp = make("taxi", discount=0.5).mdp
     outcomes = mdp.outcomes()
     assert set(outcomes.next_state[outcomes.reward == 20].tolist()) == {500}
     assert mdp.chain().value()[500] == 0
@@ -58,7 +58,7 @@ def test_no_ending_is_left_in_a_state_that_goes_on():
 
 def test_frozen_lake_8x8_keeps_hole_and_goal_apart():
     """Right of the last row's seventh cell lies the goal, above it a hole: action right slips into both."""
-    mdp = problem("frozen-lake", map="8x8").mdp
+    mdp = make("frozen-lake", map="8x8").mdp
     outcomes = mdp.outcomes()
     here = (outcomes.state == 62) & (outcomes.action == 2) & (outcomes.next_state == 64)
     law = dict(zip(outcomes.reward[here].tolist(), outcomes.probability[here].tolist(), strict=True))
@@ -71,7 +71,7 @@ def test_frozen_lake_8x8_keeps_hole_and_goal_apart():
 
 
 def test_frozen_lake_layout():
-    small, large = problem("frozen-lake").layout, problem("frozen-lake", map="8x8").layout
+    small, large = make("frozen-lake").layout, make("frozen-lake", map="8x8").layout
     assert small.cells.shape == (4, 4)
     assert small.goals == (15,)
     assert large.cells.shape == (8, 8)
@@ -79,11 +79,11 @@ def test_frozen_lake_layout():
 
 
 def test_frozen_lake_without_slipping_is_deterministic():
-    assert max(len(happens) for happens in listed(problem("frozen-lake", slippery=False).mdp).values()) == 1
+    assert max(len(happens) for happens in listed(make("frozen-lake", slippery=False).mdp).values()) == 1
 
 
 def test_cliff_walking_layout_has_no_cell_for_the_sink():
-    cliff = problem("cliff-walking")
+    cliff = make("cliff-walking")
     assert cliff.layout.cells.shape == (4, 12)
     assert cliff.mdp.num_states == 49
     assert cliff.layout.cells.max() == 47
@@ -91,13 +91,13 @@ def test_cliff_walking_layout_has_no_cell_for_the_sink():
 
 
 def test_an_environment_is_taken_as_it_is():
-    mdp = from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=False), discount=0.25)
+    mdp = from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=False), discount=0.25).mdp
     assert mdp.discount == 0.25
     assert mdp.kernels[2][0, 1] == 1
 
 
 def test_a_table_without_endings_still_gets_its_sink():
-    mdp = from_gymnasium(fake({0: {0: [(1.0, 0, 2.0, False)]}}), discount=0.5)
+    mdp = from_gymnasium(fake({0: {0: [(1.0, 0, 2.0, False)]}}), discount=0.5).mdp
     assert mdp.shape == (2, 1)
     np.testing.assert_allclose(mdp.chain().value(), [4, 0])
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from mico.tabular.mdp import MDP
-from mico.tabular.problems import Layout, Problem, problem
+from mico.tabular.problems import Layout, Problem, make
 
 TWO = MDP(np.full((2, 1, 2), 0.5), np.zeros((2, 1)), 0.5)
 CORNER = np.array([[0, 1], [-1, 2]])
@@ -84,5 +84,5 @@ def test_problem_is_frozen():
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", [None, 3, ["two-state"], "two-stat"])
 def test_names_that_are_no_problem(name):
-    with pytest.raises(ValueError, match=r"name .* is no problem: did you mean .*two-state"):
-        problem(name)
+    with pytest.raises(ValueError, match=r"source must be the name of a problem.*, got .*two-state"):
+        make(name)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.fields import check_choices, check_least
 from mico.deep.types import Spec
-from mico.tabular import MDP, Outcomes, Problem, problem
+from mico.tabular import MDP, Outcomes, Problem, make
 
 Start = Literal["uniform"] | int
 
@@ -113,7 +113,7 @@ class Tabular(AbstractEnv):
                 raise ValueError(f"options are for problems given by name, but {self.options[0][0]} is given")
             return self.source
         options = {name: Path(value) if name == "path" else value for name, value in self.options}
-        return problem(self.source, **options)
+        return make(self.source, **options)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "..."]]:
         starts = self.table.starts

@@ -10,12 +10,31 @@ import numpy as np
 
 from mico.tabular.mdp import MDP, Chain, Reward
 from mico.tabular.metrics import bisimulation, lax, mico, reward_law
-from mico.tabular.metrics._operator import Operator, Solution, ToleranceWarning
+from mico.tabular.metrics._operator import Operator, SolverResult, ToleranceWarning
 from mico.tabular.metrics._progress import watch
-from mico.tabular.metrics.factored import FactoredMICo, factored_mico
+from mico.tabular.metrics.factored import FactoredMICo, Neighbours, factored_mico, factorise, has_few_rewards
+from mico.tabular.metrics.solution import Method, Solution
+from mico.tabular.policies import Policy, PolicyLike, as_chain, policy_array
+from mico.tabular.problems.problem import Model, Problem, as_mdp
 from mico.tabular.validation import check_tolerance, numbers
 
-__all__ = ["METRICS", "FactoredMICo", "Metric", "Solution", "ToleranceWarning", "distance", "factored_mico", "watch"]
+__all__ = [
+    "METRICS",
+    "FactoredMICo",
+    "Metric",
+    "Neighbours",
+    "Solution",
+    "SolverResult",
+    "ToleranceWarning",
+    "factored_mico",
+    "solve",
+    "solve_policies",
+    "watch",
+]
+
+_FACTORED = ("mico", "reduced-mico")
+_SMALL = 1000  # states up to which a dense solution takes a few seconds at most
+_LARGEST_DENSE = 20_000  # states whose dense solution holds several matrices of 3.2 GB; "dense" must be asked for
 
 
 @final
@@ -25,30 +44,31 @@ class Metric:
 
     summary: str
     on: str
-    solve: Callable[[Any, float], Solution]  # (Chain or MDP, tolerance)
+    solve: Callable[[Any, float], SolverResult]  # (Chain or MDP, tolerance)
     update: Callable[[Any], Operator] | None = None  # the operator it is the fixed point of
     rewards: tuple[str, ...] = ("mean",)
-    solve_many: Callable[[Sequence[Chain], float], Solution] | None = None  # where a batch is more than its members
+    solve_many: Callable[[Sequence[Chain], float], SolverResult] | None = None  # where a batch is solved at once
 
-    def subject(self, mdp: MDP | Chain, policy: Any = None, reward: Reward = "mean") -> MDP | Chain:
-        """What the metric is a metric of: the MDP, or the chain that the policy (uniform if None) makes of it."""
+    def subject(self, model: Model, policy: PolicyLike = None, reward: Reward = "mean") -> MDP | Chain:
+        """The MDP that the metric compares, or the chain that the policy (uniform if None) makes of it."""
         if reward not in self.rewards:
             raise ValueError(f"reward must be {' or '.join(map(repr, self.rewards))} for this metric, not {reward!r}")
-        if not isinstance(mdp, MDP | Chain):
-            raise ValueError(f"mdp must be an MDP or a Chain, not {type(mdp).__name__}")
-        if self.on == "mdp" or isinstance(mdp, Chain):
-            if policy is not None:
-                what = "a chain has its policy in it" if isinstance(mdp, Chain) else "this metric is of the MDP alone"
-                raise ValueError(f"policy must be None: {what}")
-            if self.on == "mdp" and isinstance(mdp, Chain):
-                raise ValueError("mdp must be an MDP, not a Chain: this metric compares actions")
-            return mdp if isinstance(mdp, MDP) else _with_rewards(mdp, reward)
-        return mdp.chain("uniform" if policy is None else policy, reward=reward)
+        if self.on == "policy":
+            chain = as_chain(model, policy, reward=reward)
+            made = "mean" if chain.law is None else "sampled"
+            if reward != made:
+                raise ValueError(f"reward must be {made!r} for this chain, which was made with it, got {reward!r}")
+            return chain
+        mdp = as_mdp(model, "model")
+        if policy is not None:
+            raise ValueError("policy must be None for this metric, which is of the MDP alone and compares its actions")
+        return mdp
 
-    def operator(self, mdp: MDP | Chain, policy: Any = None) -> Operator:
+    def operator(self, model: Model, policy: PolicyLike = None) -> Operator:
+        """The operator that the metric is the fixed point of, as a function of a matrix of distances."""
         if self.update is None:
             raise ValueError("this metric is derived, not the fixed point of an operator")
-        return self.update(self.subject(mdp, policy))
+        return self.update(self.subject(model, policy))
 
 
 METRICS: dict[str, Metric] = {
@@ -85,49 +105,159 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def metric_named(name: str, given_as: str = "name") -> Metric:
-    """The registered metric of that name, or an error that says as what the name was given."""
+def metric_named(name: str, given_as: str = "metric") -> Metric:
+    """Look up a metric by name; an error names the parameter `given_as`."""
     asked = name if isinstance(name, str) else ""
     if asked not in METRICS:
-        near = difflib.get_close_matches(asked, METRICS, n=2, cutoff=0.3) or list(METRICS)
-        raise ValueError(f"{given_as} must be one of the metrics, not {name!r}; near it: {', '.join(near)}")
+        near = difflib.get_close_matches(asked, METRICS, n=2, cutoff=0.4)
+        hint = f": did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"{given_as} must be one of {', '.join(METRICS)}, got {name!r}{hint}")
     return METRICS[asked]
 
 
-def distance(
-    name: str, mdp: MDP | Chain, policy: Any = None, *, tolerance: float = 1e-8, reward: Reward = "mean"
+def solve(
+    metric: str,
+    model: Model,
+    policy: PolicyLike = None,
+    *,
+    tolerance: float = 1e-8,
+    reward: Reward = "mean",
+    method: Method = "auto",
 ) -> Solution:
-    """The metric `name` between all pairs of states, each entry within the certified `error` of the exact one.
+    """Compute a behavioural metric between all states of a model, to a certified error.
 
-    `policy` is an array [S, A] or "uniform" (also what None means, for the metrics of a policy); a batch of policies
-    [B, S, A] gives a value [B, S, S] and the largest error. `reward="sampled"` compares draws of the rewards instead of
-    their means (for `mico` and `reduced-mico`). Where float64 cannot reach the tolerance, the honest error comes back
-    with a warning.
+    Args:
+        metric: Name of the metric, a key of `METRICS`: "mico", "reduced-mico", "pi-bisimulation", "bisimulation",
+            "lax-bisimulation" or "reward-law".
+        model: A Problem, an MDP or a Chain. Metrics that compare actions (bisimulation, lax-bisimulation) need one of
+            the first two.
+        policy: The policy that the metric is of: an array [S, A], "uniform", "optimal", or "problem" for the one that
+            the problem comes with. None means uniform; a Chain and metrics that compare actions need None.
+        tolerance: Largest error of any distance to reach. Where float64 cannot reach it, the error that was reached
+            comes back with a `ToleranceWarning`.
+        reward: "mean" compares mean rewards; "sampled" compares independent draws of random rewards (for mico and
+            reduced-mico).
+        method: "dense" computes a matrix. "factored" computes factors from which distances follow when asked for, also
+            for a million states; it is for mico and reduced-mico. "auto" takes factors for models of more than 1,000
+            states with at most 33 different rewards, and else a matrix.
+
+    Returns:
+        The solution: `matrix`, `row`, `pairs`, `neighbours`, `plot`, `plot_from`, and its certified `error`.
+
+    Raises:
+        ValueError: If an argument is not as described, or the model is too large for any method.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> rooms = mt.make("four-rooms", discount=0.99)
+        >>> solution = mt.solve("mico", rooms, "optimal", tolerance=1e-6)
+        >>> solution.matrix.shape, solution.error <= 1e-6
+        ((104, 104), True)
+        >>> mt.solve("mico", mt.make("open-grid", height=50, width=50), tolerance=1e-6).method
+        'factored'
     """
-    metric = metric_named(name)
+    kind = metric_named(metric)
     check_tolerance(tolerance)
-    given = policy if policy is None or isinstance(policy, str) else numbers("policy", policy)
-    if isinstance(given, np.ndarray) and given.ndim == 3 and len(given):
-        solution = _solve_many(metric, [metric.subject(mdp, one, reward) for one in given], tolerance)
+    probs = _policy_of(kind, model, policy)
+    subject = kind.subject(model, probs, reward)
+    if _chosen_method(metric, subject, method) == "factored":
+        distances = found = factorise(as_chain(subject), tolerance)
+        iterations = found.products
     else:
-        solution = metric.solve(metric.subject(mdp, given, reward), tolerance)
-    if solution.error > tolerance:
-        message = f"{name}: the certified error is {solution.error:.3g}, more than the tolerance {tolerance:.3g}"
-        warnings.warn(message, ToleranceWarning, stacklevel=2)
-    return solution
+        found = kind.solve(subject, tolerance)
+        distances, iterations = found.matrix, found.iterations
+    _warn_above(tolerance, found.error, metric)
+    return Solution(
+        metric,
+        model,
+        distances,
+        policy=probs,
+        reward=reward,
+        tolerance=tolerance,
+        error=found.error,
+        iterations=iterations,
+    )
 
 
-def _with_rewards(chain: Chain, reward: Reward) -> Chain:
-    """The chain, which must have been made for the same reading of rewards."""
-    made = "mean" if chain.law is None else "sampled"
-    if reward != made:
-        raise ValueError(f"reward={reward!r}, but this chain was made with reward={made!r}")
-    return chain
+def solve_policies(
+    metric: str, model: MDP | Problem, policies: Any, *, tolerance: float = 1e-8, reward: Reward = "mean"
+) -> SolverResult:
+    """Compute a metric of many policies of one MDP; mico and reduced-mico solve them all at once.
+
+    Args:
+        metric: Name of a metric of a policy.
+        model: A Problem or an MDP.
+        policies: Probabilities [B, S, A].
+        tolerance: As in `solve`, for the distances of every policy.
+        reward: As in `solve`.
+
+    Returns:
+        `matrix` [B, S, S], the largest `error` and the largest number of `iterations`.
+
+    Raises:
+        ValueError: If an argument is not as described.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> problem = mt.make("bound-example")
+        >>> policies = np.stack([mt.uniform_policy(problem), problem.policy])
+        >>> mt.solve_policies("mico", problem, policies).matrix.shape
+        (2, 2, 2)
+    """
+    kind = metric_named(metric)
+    check_tolerance(tolerance)
+    if kind.on != "policy":
+        raise ValueError(f"metric must be one of a policy, got {metric!r}, which is of the MDP alone")
+    given = numbers("policies", policies)
+    if given.ndim != 3 or not len(given):
+        raise ValueError(f"policies must have shape [B, S, A] with at least one policy, got {list(given.shape)}")
+    found = _solve_many(kind, [kind.subject(as_mdp(model, "model"), one, reward) for one in given], tolerance)
+    _warn_above(tolerance, found.error, metric)
+    return found
 
 
-def _solve_many(metric: Metric, chains: Sequence[Any], tolerance: float) -> Solution:
+def _policy_of(kind: Metric, model: Model, policy: PolicyLike) -> Policy | None:
+    """The policy as an array, where the metric is of one and the model leaves the choice; arrays stay as given."""
+    if kind.on == "mdp" or not isinstance(model, MDP | Problem):
+        return policy
+    if policy is None or isinstance(policy, str):
+        return policy_array(policy or "uniform", model)
+    given = numbers("policy", policy)
+    if given.ndim == 3:
+        raise ValueError(f"policy must have shape [S, A], got {list(given.shape)}: solve_policies takes many")
+    return given
+
+
+def _chosen_method(metric: str, subject: MDP | Chain, method: Method) -> Method:
+    """The method that `solve` uses: "dense" or "factored"."""
+    if method not in ("auto", "dense", "factored"):
+        raise ValueError(f"method must be 'auto', 'dense' or 'factored', got {method!r}")
+    if metric not in _FACTORED:
+        if method == "factored":
+            raise ValueError(f"method must be 'auto' or 'dense' for {metric}, got 'factored', which is for mico alone")
+        return "dense"
+    if method != "auto":
+        return method
+    size = subject.num_states
+    if size > _SMALL and has_few_rewards(as_chain(subject)):
+        return "factored"
+    if size > _LARGEST_DENSE:
+        raise ValueError(
+            f"method must be given for {size} states with more than 33 different rewards, got 'auto': 'dense' takes "
+            f"several matrices of {8e-9 * size**2:.2g} GB, and factored_mico(levels=...) rounds the rewards"
+        )
+    return "dense"
+
+
+def _warn_above(tolerance: float, error: float, metric: str) -> None:
+    if error > tolerance:
+        message = f"{metric}: the certified error is {error:.3g}, more than the tolerance {tolerance:.3g}"
+        warnings.warn(message, ToleranceWarning, stacklevel=3)
+
+
+def _solve_many(metric: Metric, chains: Sequence[Any], tolerance: float) -> SolverResult:
     if metric.solve_many is not None:
         return metric.solve_many(chains, tolerance)
     each = [metric.solve(chain, tolerance) for chain in chains]
-    error, iterations = max(solution.error for solution in each), max(solution.iterations for solution in each)
-    return Solution(np.stack([solution.value for solution in each]), error, iterations)
+    error, iterations = max(found.error for found in each), max(found.iterations for found in each)
+    return SolverResult(np.stack([found.matrix for found in each]), error, iterations)

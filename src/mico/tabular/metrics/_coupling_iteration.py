@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from scipy.sparse.linalg import gmres, splu
 
 from mico.tabular.metrics._couplings import Couplings
-from mico.tabular.metrics._operator import Solution
+from mico.tabular.metrics._operator import SolverResult
 from mico.tabular.metrics._progress import tell
 
 _MANY_SWEEPS = 0.005  # below this 1 − γ·(mass moved), linear equations beat sweeps
@@ -38,12 +38,12 @@ class Comparison(NamedTuple):
     discount: float
 
 
-def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: float) -> Solution:
+def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: float) -> SolverResult:
     """The fixed point, certified on both sides; the first couplings match states in the order of any `value`."""
     gap, size = comparison.gap, comparison.rows.shape[1]
     x, y = np.triu_indices(size, 1)
     if x.size == 0:
-        return Solution(np.zeros((size, size)), 0.0, 0)
+        return SolverResult(np.zeros((size, size)), 0.0, 0)
 
     def square(upper: np.ndarray) -> np.ndarray:
         d = np.zeros((size, size))
@@ -72,7 +72,7 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         unsettled = (high - low > goal / 4) & comparison.matters(low, high)
         stuck = not unsettled.any() or float((before - upper).max()) <= rounding
         if residual <= goal - rounding or (haste == 0 and stuck) or sweeps == _TRIES:
-            return Solution(square(upper), (residual + rounding) / slack, sweeps)
+            return SolverResult(square(upper), (residual + rounding) / slack, sweeps)
         haste = 0.0 if stuck else 1e-4
         couplings.improve(square(upper), np.flatnonzero(unsettled))
         sweeps += 1

@@ -1,4 +1,4 @@
-"""The operator that MICo and the bisimulation metrics are fixed points of, and what a solver returns."""
+"""The operator that MICo and the bisimulation metrics are fixed points of, and the result of a solver."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,17 +12,17 @@ Operator = Callable[[np.ndarray], np.ndarray]
 Lift = Callable[[np.ndarray, Matrix], np.ndarray]
 
 
-class Solution(NamedTuple):
-    """A metric as a matrix, how far (in any entry, certified) it can be from the exact one, and the work it took."""
+class SolverResult(NamedTuple):
+    """What a solver returns: distances, a certified bound on the error of every entry, and the number of iterations."""
 
-    value: Any  # [S, S], or [B, S, S] for a batch of policies; an array of the caller's library
+    matrix: Any  # [S, S], or [B, S, S] for a batch of policies; an array of the caller's library
     error: float
     iterations: int
 
 
-def certified(solution: Solution, *models: Chain | MDP) -> Solution:
+def certified(solution: SolverResult, *models: Chain | MDP) -> SolverResult:
     """The solution, with what rounding did to the models themselves (see `Rounding`) as part of its error."""
-    largest = float(solution.value.max())
+    largest = float(solution.matrix.max())
     owed = max(model.rounding.error(largest, model.discount) for model in models)
     return solution._replace(error=solution.error + owed)
 

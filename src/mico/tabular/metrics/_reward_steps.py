@@ -40,7 +40,7 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
     jumps = np.diff((low + high) / 2)
     if jumps.size > most:
         what = f"{jumps.size + 1} distinct rewards of {chain.num_states} states"
-        raise ValueError(f"levels must be given for {what}: rewards are then rounded, and `error` says what that costs")
+        raise ValueError(f"levels must be given to factored_mico for {what}: it rounds rewards to so many, certified")
     if chain.law is None:
         above = (group[np.searchsorted(raw, rewards)][:, None] > np.arange(jumps.size)).astype(float)
     else:

@@ -7,16 +7,16 @@ from mico.tabular import couplings
 from mico.tabular.mdp import MDP, Chain
 from mico.tabular.metrics import _coupling_iteration
 from mico.tabular.metrics._coupling_iteration import Comparison
-from mico.tabular.metrics._operator import Operator, Solution, certified, operator
+from mico.tabular.metrics._operator import Operator, SolverResult, certified, operator
 from mico.tabular.policies import optimal_value
 
 
-def solve_policy(chain: Chain, tolerance: float) -> Solution:
+def solve_policy(chain: Chain, tolerance: float) -> SolverResult:
     r"""$d_\pi(x, y) = |r^\pi_x - r^\pi_y| + \gamma W_{d_\pi}(P^\pi_x, P^\pi_y)$."""
     return certified(_solve([chain], chain.value(), tolerance), chain)
 
 
-def solve(mdp: MDP, tolerance: float) -> Solution:
+def solve(mdp: MDP, tolerance: float) -> SolverResult:
     r"""$d^\sim(x, y) = \max_a |r^a_x - r^a_y| + \gamma W_{d^\sim}(P^a_x, P^a_y)$."""
     return certified(_solve(mdp.action_chains(), optimal_value(mdp), tolerance), mdp)
 
@@ -29,7 +29,7 @@ def update(mdp: MDP) -> Operator:
     return operator(mdp.action_chains(), couplings.kantorovich)
 
 
-def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> Solution:
+def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> SolverResult:
     size = chains[0].num_states
     x, y = np.triu_indices(size, 1)
     offsets = size * np.arange(len(chains))

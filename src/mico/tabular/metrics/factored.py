@@ -19,7 +19,9 @@ from mico.tabular.metrics._operator import ToleranceWarning
 from mico.tabular.metrics._projection import project, weights
 from mico.tabular.metrics._reward_steps import RewardSteps, reward_steps
 from mico.tabular.metrics.mico import doubling
-from mico.tabular.validation import check_kind, check_tolerance, check_whole
+from mico.tabular.policies import PolicyLike, as_chain
+from mico.tabular.problems.problem import Model
+from mico.tabular.validation import check_tolerance, check_whole, checked_states
 
 Kind = Literal["mico", "reduced-mico"]
 _MOST_FEATURES = 32  # more distinct rewards than this are solved for all at once, densely
@@ -30,8 +32,8 @@ _MEMORY = 2**31  # bytes that the basis may take unless the caller says otherwis
 class Neighbours(NamedTuple):
     """States and their distances, nearest first."""
 
-    states: Int[np.ndarray, " k"]
-    distances: Float[np.ndarray, " k"]
+    index: Int[np.ndarray, " k"]
+    distance: Float[np.ndarray, " k"]
 
 
 @final
@@ -40,7 +42,7 @@ class FactoredMICo:
 
     def __init__(self, factors: Float[np.ndarray, "S r"], value: Float[np.ndarray, " S"], error: float, products: int):
         self.factors, self.value = factors, value
-        self.error = error  # certified, for every entry of U and of ΠU
+        self.error = float(error)  # certified, for every entry of U and of ΠU
         self.products = products  # how many times the transition matrix was applied
         self._squares = np.einsum("sr,sr->s", factors, factors)
 
@@ -59,13 +61,13 @@ class FactoredMICo:
 
     def pairs(self, x: Any, y: Any, metric: Kind = "mico") -> np.ndarray:
         """The distances of x[i] and y[i], for states or arrays of states (broadcast together)."""
-        x, y = self._states("x", x), self._states("y", y)
+        x, y = checked_states("x", x, self.num_states), checked_states("y", y, self.num_states)
         products = np.einsum("...r,...r->...", self.factors[x], self.factors[y])
         return self._distance(products, x, y, metric)
 
     def rows(self, x: Any, metric: Kind = "mico") -> np.ndarray:
         """The distances of each given state to every state, [..., S]."""
-        x = self._states("x", x)
+        x = checked_states("x", x, self.num_states)
         everyone = np.arange(self.num_states)
         return self._distance(self.factors[x] @ self.factors.T, x[..., None], everyone, metric)
 
@@ -93,37 +95,62 @@ class FactoredMICo:
         own = self.value if metric == "mico" else self._squares
         return np.maximum(own[x] + own[y] - 2 * products, 0.0)
 
-    def _states(self, name: str, states: Any) -> np.ndarray:
-        index = np.asarray(states)
-        if index.dtype.kind not in "iu":
-            raise ValueError(f"{name} must hold states as integers, not {index.dtype}")
-        if index.size and (index.min() < 0 or index.max() >= self.num_states):
-            raise ValueError(f"{name} holds {index.min()}..{index.max()}, but states are 0..{self.num_states - 1}")
-        return index
-
 
 def factored_mico(
-    chain: Chain,
+    model: Model,
+    policy: PolicyLike = None,
     *,
     tolerance: float = 1e-6,
     levels: int | None = None,
     max_basis: int | None = None,
     backend: Backend = "numpy",
 ) -> FactoredMICo:
-    """The MICo distance of a chain, sparse or dense, to a certified `tolerance` in every entry.
+    """The MICo distance in factors, with the options that `solve(..., method="factored")` leaves at their defaults.
 
-    The law of the rewards counts where the chain has it (`mdp.chain(policy, reward="sampled")`).
-    `levels`: at most so many distinct rewards, others rounded to them; what that changes is part of `error`.
-    `max_basis`: the most basis vectors to keep (by default what fits 2 GiB); where they do not suffice, the honest
-    error comes back with a warning. `backend="jax"` works on JAX's default device.
+    Args:
+        model: A Problem, an MDP or a Chain, sparse or dense. The distribution of rewards counts where a chain has it
+            (`mdp.chain(policy, reward="sampled")`).
+        policy: As in `solve`.
+        tolerance: Certified error of every entry to reach.
+        levels: Largest number of distinct rewards; more are rounded to so many, and `error` includes what that changes.
+        max_basis: Largest number of basis vectors, by default as many as fit 2 GiB; where they do not suffice, the
+            error that was reached comes back with a `ToleranceWarning`.
+        backend: "numpy", or "jax" to work on JAX's default device.
+
+    Returns:
+        The distance, to be asked for pairs, rows and neighbours.
+
+    Raises:
+        ValueError: If an argument is not as described, or the rewards are too many for a large model without `levels`.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> grid = mt.make("open-grid", height=40, width=40, discount=0.99)
+        >>> distance = mt.factored_mico(grid, tolerance=1e-6)
+        >>> distance.rows(1599).shape, distance.error <= 1e-6
+        ((1600,), True)
     """
-    check_kind("chain", chain, Chain, "a Chain (mdp.chain(policy))")
     check_tolerance(tolerance)
     for name, number in (("levels", levels), ("max_basis", max_basis)):
         if number is not None:
             check_whole(name, number, 1)
     if backend not in BASES:
         raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
+    found = factorise(as_chain(model, policy), tolerance, levels, max_basis, backend)
+    if found.error > tolerance:
+        message = f"the certified error is {found.error:.3g}, more than {tolerance:.3g}"
+        warnings.warn(message, ToleranceWarning, stacklevel=2)
+    return found
+
+
+def factorise(
+    chain: Chain,
+    tolerance: float,
+    levels: int | None = None,
+    max_basis: int | None = None,
+    backend: Backend = "numpy",
+) -> FactoredMICo:
+    """Factors for `factored_mico` and `solve`, with whatever error could be reached."""
     discount = chain.discount
     most = _MOST_FEATURES if chain.num_states > _DENSE else np.inf
     steps, unit = reward_steps(chain, tolerance * (1 - discount) / 80, levels, most).scaled()
@@ -134,9 +161,13 @@ def factored_mico(
     error = unit * max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
     factors, value = np.sqrt(unit) * factors, unit * value
     error += 2 * chain.rounding.error(2 * float(np.abs(value).max()), discount)
-    if error > tolerance:
-        warnings.warn(f"the certified error is {error:.3g}, more than {tolerance:.3g}", ToleranceWarning, stacklevel=2)
     return FactoredMICo(factors, value, error, products)
+
+
+def has_few_rewards(chain: Chain) -> bool:
+    """Whether the rewards of a chain are few enough for factors of low rank."""
+    rewards = np.unique(chain.relative) if chain.law is None else chain.law.levels
+    return rewards.size <= _MOST_FEATURES + 1
 
 
 def _projected(
@@ -169,7 +200,7 @@ def _dense(
     reward = steps.features @ np.sqrt(steps.jumps)
     gram = steps.features @ steps.features.T
     solution = doubling(chain.dense_transition(), gram, chain.discount, tolerance=goal / 2)
-    sizes, axes = np.linalg.eigh(solution.value)
+    sizes, axes = np.linalg.eigh(solution.matrix)
     factors, loss = _compressed(axes * np.sqrt(np.maximum(sizes, 0.0)), goal / 20)
     clipped = float(np.abs(np.minimum(sizes, 0.0)).max()) + chain.num_states * float(np.finfo(float).eps * sizes[-1])
     value = np.linalg.solve(np.eye(chain.num_states) - chain.discount * chain.dense_transition(), reward)

@@ -7,11 +7,11 @@ from mico.tabular import couplings
 from mico.tabular.mdp import MDP
 from mico.tabular.metrics import _coupling_iteration
 from mico.tabular.metrics._coupling_iteration import Comparison
-from mico.tabular.metrics._operator import Operator, Solution, certified
+from mico.tabular.metrics._operator import Operator, SolverResult, certified
 from mico.tabular.policies import optimal_value
 
 
-def solve(mdp: MDP, tolerance: float) -> Solution:
+def solve(mdp: MDP, tolerance: float) -> SolverResult:
     r"""$\delta((x,a),(y,b)) = |r^a_x - r^b_y| + \gamma W_d(P^a_x, P^b_y)$ and $d(x, y)$ its Hausdorff distance
     over actions, $\max(\max_a \min_b \delta,\ \max_b \min_a \delta)$."""
     states, actions = mdp.shape

@@ -11,35 +11,35 @@ import numpy as np
 
 from mico.tabular import couplings
 from mico.tabular.mdp import Chain
-from mico.tabular.metrics._operator import Operator, Solution, certified, operator
+from mico.tabular.metrics._operator import Operator, SolverResult, certified, operator
 from mico.tabular.metrics._progress import tell
 from mico.tabular.validation import check_tolerance, checked_discount
 
 
-def solve(chain: Chain, tolerance: float) -> Solution:
+def solve(chain: Chain, tolerance: float) -> SolverResult:
     r"""$U = |r_x - r_y| + \gamma P U P^\top$ (the paper's equation for the MICo update operator)."""
     solution = doubling(chain.dense_transition(), chain.reward_gap(), chain.discount, tolerance=tolerance)
     return certified(solution, chain)
 
 
-def solve_reduced(chain: Chain, tolerance: float) -> Solution:
+def solve_reduced(chain: Chain, tolerance: float) -> SolverResult:
     return _reduced(solve(chain, tolerance / 2))
 
 
-def solve_many_reduced(chains: Sequence[Chain], tolerance: float) -> Solution:
+def solve_many_reduced(chains: Sequence[Chain], tolerance: float) -> SolverResult:
     return _reduced(solve_many(chains, tolerance / 2))
 
 
-def _reduced(full: Solution) -> Solution:
+def _reduced(full: SolverResult) -> SolverResult:
     """A distance less two halves of self-distances, so at most twice the error."""
-    return Solution(np.maximum(reduced(full.value), 0.0), 2 * full.error, full.iterations)
+    return SolverResult(np.maximum(reduced(full.matrix), 0.0), 2 * full.error, full.iterations)
 
 
 def update(chain: Chain) -> Operator:
     return operator([chain], couplings.independent)
 
 
-def solve_many(chains: Sequence[Chain], tolerance: float) -> Solution:
+def solve_many(chains: Sequence[Chain], tolerance: float) -> SolverResult:
     """The distances of chains that share a discount, all at once: value [B, S, S], and the worst of their errors."""
     transition = np.stack([chain.dense_transition() for chain in chains])
     gap = np.stack([chain.reward_gap() for chain in chains])
@@ -53,7 +53,7 @@ def reduced(distance: Any) -> Any:
     return distance - (own[..., :, None] + own[..., None, :])
 
 
-def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) -> Solution:
+def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) -> SolverResult:
     r"""Solves $U = D + \gamma P U P^\top$ for P [..., S, S] and symmetric $D \ge 0$, in about $\log_2$ of the sweeps.
 
     With $m = 2^k$ terms summed, the next m are $E = \gamma^m P^m U_m (P^m)^\top$, and every later block of m is an
@@ -80,7 +80,7 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
     middle, width = _middle(xp, gap + discount * _conjugate(xp, transition, value) - value)
     value = xp.maximum(value + middle / (1 - discount), xp.zeros_like(value))
     error = (width + _rounding(xp, transition, value)) / (1 - discount)
-    return Solution(value, error, steps)
+    return SolverResult(value, error, steps)
 
 
 def _checked(xp: Any, transition: Any, gap: Any) -> Any:

@@ -6,11 +6,11 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from mico.tabular.mdp import Chain, longest_row
-from mico.tabular.metrics._operator import Solution
+from mico.tabular.metrics._operator import SolverResult
 from mico.tabular.metrics._progress import tell
 
 
-def solve(chain: Chain, tolerance: float) -> Solution:
+def solve(chain: Chain, tolerance: float) -> SolverResult:
     r"""$W_{sum}(x, y) = \sum_t \gamma^t\, W_1(F^x_t, F^y_t)$ with $F^x_t$ the law of $r(X_t)$ from $X_0 = x$.
 
     $W_1$ on the line is the area between distribution functions. Averaging over next states brings laws no further
@@ -20,7 +20,7 @@ def solve(chain: Chain, tolerance: float) -> Solution:
     """
     levels = np.unique(chain.relative)
     if levels.size == 1:
-        return Solution(np.zeros((chain.num_states,) * 2), chain.rounding.error(0.0, chain.discount), 0)
+        return SolverResult(np.zeros((chain.num_states,) * 2), chain.rounding.error(0.0, chain.discount), 0)
     above = np.diff(levels) * (chain.relative[:, None] > levels[:-1])  # P(r > z), scaled by the step at z
     before, lap = np.zeros((2, chain.num_states, chain.num_states))  # sums of the terms up to the mark, and since
     mark, marked, scale, terms, largest = above, 0, 1.0, 0, 0.0
@@ -30,10 +30,10 @@ def solve(chain: Chain, tolerance: float) -> Solution:
     def rounding(terms: float) -> float:
         return (levels.size + (row + 4) * terms) * float(np.finfo(float).eps)
 
-    def solution(total: np.ndarray, left: float) -> Solution:
+    def solution(total: np.ndarray, left: float) -> SolverResult:
         tell(left)
         error = left + rounding(terms) * float(total.max())
-        return Solution(total, error + chain.rounding.error(largest + rest, chain.discount), terms)
+        return SolverResult(total, error + chain.rounding.error(largest + rest, chain.discount), terms)
 
     while True:
         apart = cdist(above, above, "cityblock")

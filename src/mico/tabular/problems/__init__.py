@@ -1,19 +1,23 @@
-"""MDPs to work on: a registry of factories whose keyword options are the flags of the command line."""
+"""Problems: by name, from files, from Gymnasium's transition tables; every factory returns a `Problem`."""
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from mico.tabular.problems import breakout, examples, gridworld, gymnasium
 from mico.tabular.problems.files import load, save
-from mico.tabular.problems.garnet import garnet, garnet_problem, sparse_garnet
+from mico.tabular.problems.garnet import garnet, sparse_garnet
 from mico.tabular.problems.gridworld import from_map
 from mico.tabular.problems.gymnasium import from_gymnasium
+from mico.tabular.problems.options import documented_arguments
 from mico.tabular.problems.problem import Layout, Problem
 
-MDPS: dict[str, Callable[..., Problem]] = {
-    "garnet": garnet_problem,
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "garnet": garnet,
     "sparse-garnet": sparse_garnet,
     "four-rooms": gridworld.four_rooms,
     "mirrored-rooms": gridworld.mirrored_rooms,
@@ -34,8 +38,9 @@ MDPS: dict[str, Callable[..., Problem]] = {
     "five-state": examples.five_state,
     "action-reward": examples.action_reward,
 }
+"""The problems that have a name: a factory whose keyword options are the flags of the command line."""
 
-# Of problems that can be of any size: at least how many states their options ask for, told before they are built.
+# The least number of states that the options of a problem of any size ask for, known before it is built.
 FEWEST_STATES: dict[str, Callable[..., int]] = {
     "garnet": lambda num_states: num_states,
     "sparse-garnet": lambda num_states: num_states,
@@ -43,18 +48,107 @@ FEWEST_STATES: dict[str, Callable[..., int]] = {
     "small-breakout": breakout.fewest_states,
 }
 
-
-def problem(name: str, **options: Any) -> Problem:
-    """The registered problem of that name."""
-    asked = name if isinstance(name, str) else ""
-    if asked not in MDPS:
-        near = difflib.get_close_matches(asked, MDPS, n=3, cutoff=0.4) or list(MDPS)
-        raise ValueError(f"name {name!r} is no problem: did you mean {', '.join(near)}?")
-    try:
-        inspect.signature(MDPS[asked]).bind(**options)
-    except TypeError as error:
-        raise ValueError(f"problem {name!r}: {error}") from None
-    return MDPS[asked](**options)
+FILE_ENDINGS = (".npz", ".json")
+_GYMNASIUM_ID = re.compile(r"[\w:.-]+(/[\w:.-]+)?-v\d+")
 
 
-__all__ = ["MDPS", "Layout", "Problem", "from_gymnasium", "from_map", "garnet", "load", "problem", "save"]
+def make(source: Any, **options: Any) -> Problem:
+    """Make a problem by name, from a file, or from a Gymnasium environment.
+
+    Args:
+        source: A name in `PROBLEMS`; the path of an `.npz` or `.json` file (docs/file-format.md); or a Gymnasium
+            environment with a transition table `env.unwrapped.P`, given as an object or as an id such as
+            "FrozenLake-v1".
+        **options: Options of the problem; `option_help(name)` describes those of a name. Files and environments take
+            `discount`; an id takes the options of `gymnasium.make` as well.
+
+    Returns:
+        The problem.
+
+    Raises:
+        ValueError: If nothing has that name, an option is unknown, or the file or table holds no MDP.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> mt.make("four-rooms", discount=0.99)
+        Problem(num_states=104, num_actions=4, discount=0.99, map 13x13)
+        >>> mt.make("FrozenLake-v1", is_slippery=False)
+        Problem(num_states=17, num_actions=4, discount=0.9, map 4x4)
+    """
+    if isinstance(source, str) and source in PROBLEMS:
+        return _with_options(f"problem {source!r}", PROBLEMS[source], options)
+    if isinstance(source, PathLike) or (isinstance(source, str) and _is_file_name(source)):
+        return _with_options(f"file {str(source)!r}", load, options, Path(source))
+    if isinstance(source, str) and _GYMNASIUM_ID.fullmatch(source):
+        return from_gymnasium(source, **options)
+    if hasattr(source, "unwrapped"):
+        return _with_options("an environment", from_gymnasium, options, source)
+    raise _unknown(source)
+
+
+def option_help(name: str) -> dict[str, str]:
+    """Describe the options of a registered problem.
+
+    Args:
+        name: A name in `PROBLEMS`.
+
+    Returns:
+        For each option, in the order of the factory's signature, a sentence that says what it means.
+
+    Raises:
+        ValueError: If there is no problem of that name.
+
+    Examples:
+        >>> option_help("four-rooms")["discount"]
+        'Discount factor γ of the MDP, at least 0 and below 1.'
+    """
+    if not isinstance(name, str) or name not in PROBLEMS:
+        raise _unknown(name)
+    described = documented_arguments(PROBLEMS[name])
+    return {option: described.get(option, "") for option in inspect.signature(PROBLEMS[name]).parameters}
+
+
+def _is_file_name(text: str) -> bool:
+    return Path(text).suffix.lower() in FILE_ENDINGS or Path(text).is_file()
+
+
+def _unknown(source: Any) -> ValueError:
+    near = difflib.get_close_matches(source, PROBLEMS, n=3, cutoff=0.4) if isinstance(source, str) else []
+    hint = f"did you mean {', '.join(near)}?" if near else f"the names are {', '.join(PROBLEMS)}"
+    return ValueError(
+        "source must be the name of a problem, an .npz or .json file, or a Gymnasium environment, "
+        f"got {source!r}: {hint}"
+    )
+
+
+def _with_options(what: str, factory: Callable[..., Problem], options: dict[str, Any], *given: Any) -> Problem:
+    """Call a factory, with a clear error for options that it does not have or that it lacks."""
+    parameters = list(inspect.signature(factory).parameters.values())[len(given) :]
+    names = [parameter.name for parameter in parameters]
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    for option in () if takes_any else options:
+        if option not in names:
+            near = difflib.get_close_matches(option, names, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"its options are {', '.join(names)}"
+            raise ValueError(f"option must be one that {what} has, got {option!r}: {hint}")
+    for parameter in parameters:
+        wanted = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+        if wanted and parameter.name not in options:
+            about = documented_arguments(factory).get(parameter.name, "")
+            raise ValueError(f"{parameter.name} must be given for {what}. {about}".rstrip())
+    return factory(*given, **options)
+
+
+__all__ = [
+    "PROBLEMS",
+    "Layout",
+    "Problem",
+    "from_gymnasium",
+    "from_map",
+    "garnet",
+    "load",
+    "make",
+    "option_help",
+    "save",
+    "sparse_garnet",
+]

@@ -24,6 +24,7 @@ Both take, absent or null where there is none:
 import json
 import zipfile
 import zlib
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ from mico.tabular.validation import check_kind, checked_discount
 
 _DENSE = ("transition", "reward", "discount")
 _SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")
+_MANUAL = "docs/file-format.md has both layouts"
 _OPTIONAL = ("names", "policy", "map", "goals")
 DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
     EOFError,
@@ -49,7 +51,26 @@ DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
 
 
 def load(path: Path | str, *, discount: float | None = None) -> Problem:
-    """The problem in a file; `discount` takes the place of the file's."""
+    """Read a problem from a file; `make` calls this for a path.
+
+    Args:
+        path: File whose name ends in .npz or .json.
+        discount: Discount factor in [0, 1) that replaces the one in the file.
+
+    Returns:
+        The problem.
+
+    Raises:
+        ValueError: If the file cannot be read or holds no MDP; the message starts with the path.
+
+    Examples:
+        >>> import json, pathlib, tempfile
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> mdp = {"transition": [[[0, 1]], [[0, 1]]], "reward": [[1], [0]], "discount": 0.9, "names": ["a", "end"]}
+        >>> _ = (folder / "mine.json").write_text(json.dumps(mdp))
+        >>> load(folder / "mine.json", discount=0.5)
+        Problem(num_states=2, num_actions=1, discount=0.5, names)
+    """
     check_kind("path", path, PathLike | str, "a path")
     path = Path(path)
     read = _archive if _suffix(path) == ".npz" else _object
@@ -63,7 +84,23 @@ def load(path: Path | str, *, discount: float | None = None) -> Problem:
 
 
 def save(path: Path | str, problem: Problem) -> None:
-    """Write the problem, dense if its transition is, in the format that the path's ending names."""
+    """Write a problem to a file, in the dense layout if its transition is dense.
+
+    Args:
+        path: File whose name ends in .npz or .json.
+        problem: The problem.
+
+    Raises:
+        ValueError: If the name has another ending.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> import mico.tabular as mt
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "rooms.npz"
+        >>> save(path, mt.make("mirrored-rooms"))
+        >>> mt.make(path)
+        Problem(num_states=31, num_actions=4, discount=0.9, map 9x7)
+    """
     check_kind("path", path, PathLike | str, "a path")
     check_kind("problem", problem, Problem, "a Problem")
     path = Path(path)
@@ -78,7 +115,7 @@ def save(path: Path | str, problem: Problem) -> None:
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".json"):
-        raise ValueError(f"{path}: a problem's file ends in .npz or .json")
+        raise ValueError(f"{path}: the name of a problem's file must end in .npz or .json")
     return suffix
 
 
@@ -112,13 +149,14 @@ def _whole(digits: str) -> int | float:
 def _problem(fields: dict[str, Any]) -> Problem:
     keys = _DENSE if "transition" in fields else _SPARSE
     if not any(key in fields for key in ("transition", "state")):
-        raise ValueError("has neither the key 'transition' nor the key 'state'")
+        asked = f"{_listed(_DENSE)}, or {_listed(_SPARSE)}"
+        raise ValueError(f"must have the keys {asked}; found {_listed(fields)} ({_MANUAL})")
     for key in keys:
         if key not in fields:
-            raise ValueError(f"has no key {key!r}")
+            raise ValueError(f"has no key {key!r}; found {_listed(fields)}, needs {_listed(keys)} ({_MANUAL})")
     for key in fields:
         if key not in (*keys, *_OPTIONAL):
-            raise ValueError(f"has a key {key!r}, which is none of {', '.join((*keys, *_OPTIONAL))}")
+            raise ValueError(f"has a key {key!r}, which is none of {_listed((*keys, *_OPTIONAL))} ({_MANUAL})")
     mdp = _dense(fields) if keys is _DENSE else _sparse(fields)
     if "goals" in fields and "map" not in fields:
         raise ValueError("has the key 'goals' without the key 'map'")
@@ -126,6 +164,12 @@ def _problem(fields: dict[str, Any]) -> Problem:
     layout = Layout(_array(fields, "map", "iu", 2).astype(np.int64), goals) if "map" in fields else None
     policy = _array(fields, "policy", "iuf", 2) if "policy" in fields else None
     return Problem(mdp, layout, _names(fields), policy)
+
+
+def _listed(keys: Iterable[str]) -> str:
+    """Keys for an error, which a file of another kind may have in any number."""
+    names = [key if len(key) <= 40 else f"{key[:40]}…" for key in keys]
+    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
 def _dense(fields: dict[str, Any]) -> MDP:

@@ -13,12 +13,35 @@ Branching = Literal["printed", "n-1"]
 
 
 def garnet(
-    num_states: int, num_actions: int, *, seed: int, discount: float = 0.9, branching: Branching = "printed"
-) -> MDP:
-    r"""$\text{Garnet}(n_X, n_A)$: $b_{x,a}$ next states with uniform weights, normalised; rewards uniform in [0, 1].
+    num_states: int = 20,
+    num_actions: int = 4,
+    *,
+    seed: int,
+    discount: float = 0.9,
+    branching: Branching = "printed",
+) -> Problem:
+    r"""A random MDP by the paper's Garnet recipe.
 
-    `branching="printed"` draws $b_{x,a}$ uniformly from $1 \dots n_X$, `"n-1"` from $1 \dots n_X - 1$ as the released
-    generators do.
+    In $\text{Garnet}(n_X, n_A)$ each action has $b_{x,a}$ next states with uniform weights, normalised; rewards are
+    uniform in [0, 1].
+
+    Args:
+        num_states: Number of states.
+        num_actions: Number of actions in each state.
+        seed: Seed of the random draws that make the MDP: one seed always gives one MDP.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        branching: How many next states an action may have: `printed` draws from 1 to num_states, as the paper says,
+            `n-1` from 1 to num_states - 1, as the released generators do.
+
+    Returns:
+        The problem, with a dense MDP.
+
+    Raises:
+        ValueError: If a number is too small.
+
+    Examples:
+        >>> garnet(3, 2, seed=0)
+        Problem(num_states=3, num_actions=2, discount=0.9)
     """
     for name, number, least in (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("seed", seed, 0)):
         check_whole(name, number, least)
@@ -32,19 +55,7 @@ def garnet(
     weight = np.where(np.arange(num_states) < count, 1 - rng.random(shape), 0.0)  # in (0, 1], so no row sums to 0
     kernel = np.empty(shape)
     np.put_along_axis(kernel, shuffled, weight / weight.sum(axis=2, keepdims=True), axis=2)
-    return MDP(kernel, rng.random((num_states, num_actions)), discount)
-
-
-def garnet_problem(
-    *,
-    seed: int,
-    num_states: int = 20,
-    num_actions: int = 4,
-    discount: float = 0.9,
-    branching: Branching = "printed",
-) -> Problem:
-    """A random MDP by the paper's Garnet recipe."""
-    return Problem(garnet(num_states, num_actions, seed=seed, discount=discount, branching=branching))
+    return Problem(MDP(kernel, rng.random((num_states, num_actions)), discount))
 
 
 def sparse_garnet(
@@ -60,6 +71,14 @@ def sparse_garnet(
 
     Next states are distinct and drawn evenly, their weights are uniform numbers, normalised; each state pays one of
     `levels` rewards, even steps from 0 to 1, whatever the action.
+
+    Args:
+        seed: Seed of the random draws that make the MDP: one seed always gives one MDP.
+        num_states: Number of states.
+        num_actions: Number of actions in each state.
+        next_states: Number of next states that each action can lead to.
+        levels: Number of different rewards, evenly spaced from 0 to 1.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
     """
     counts = (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("next_states", next_states, 1))
     for name, number, least in (*counts, ("levels", levels, 2), ("seed", seed, 0)):

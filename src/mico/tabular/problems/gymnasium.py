@@ -11,38 +11,64 @@ from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
 
 
-def from_gymnasium(env: Any, *, discount: float) -> MDP:
-    """The MDP of an environment, or of an id such as "FrozenLake-v1", whose `env.unwrapped.P` is a transition table.
+def from_gymnasium(env: Any, *, discount: float = 0.9, **options: Any) -> Problem:
+    """The problem of a Gymnasium environment that publishes its transition table, `env.unwrapped.P`.
 
-    A transition flagged as terminated goes to a sink, the last state, whatever next state it lists.
+    A transition flagged as terminated goes to a sink without reward, which is the last state, whatever next state the
+    table lists. Environments whose states are the cells of a grid (FrozenLake, CliffWalking) come with their map.
+
+    Args:
+        env: The environment, or an id such as "FrozenLake-v1".
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        **options: Options of `gymnasium.make`, for an id.
+
+    Returns:
+        The problem, with a sparse MDP.
+
+    Raises:
+        ValueError: If there is no such environment, or it has no transition table.
+
+    Examples:
+        >>> from_gymnasium("CliffWalking-v1", discount=0.99)
+        Problem(num_states=49, num_actions=4, discount=0.99, map 4x12)
     """
     if not isinstance(env, str):
+        if options:
+            raise ValueError(f"options must be left out for an environment that is made already, got {options}")
         return _tabulated(env, discount)
-    with closing(_made(env)) as made:
+    with closing(_made(env, **options)) as made:
         return _tabulated(made, discount)
 
 
 def frozen_lake(*, map: Literal["4x4", "8x8"] = "4x4", slippery: bool = True, discount: float = 0.9) -> Problem:
-    """FrozenLake-v1 of Gymnasium; the sink is the last state and has no cell."""
+    """FrozenLake-v1 of Gymnasium; the sink is the last state and has no cell.
+
+    Args:
+        map: Which of Gymnasium's two maps of the lake.
+        slippery: Whether a move goes sideways two times out of three, as in Gymnasium.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
     if map not in ("4x4", "8x8"):
         raise ValueError(f"map must be '4x4' or '8x8', not {map!r}")
-    with closing(_made("FrozenLake-v1", map_name=map, is_slippery=slippery)) as env:
-        marks = env.unwrapped.desc
-        mdp = from_gymnasium(env, discount=discount)
-    goals = np.flatnonzero(marks == b"G").tolist()
-    return Problem(mdp, Layout(np.arange(marks.size).reshape(marks.shape), tuple(goals)))
+    return from_gymnasium("FrozenLake-v1", discount=discount, map_name=map, is_slippery=slippery)
 
 
 def taxi(*, discount: float = 0.9) -> Problem:
-    """Taxi-v4 of Gymnasium, 500 states and the sink."""
-    return Problem(from_gymnasium("Taxi-v4", discount=discount))
+    """Taxi-v4 of Gymnasium, 500 states and the sink.
+
+    Args:
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
+    return from_gymnasium("Taxi-v4", discount=discount)
 
 
 def cliff_walking(*, discount: float = 0.9) -> Problem:
-    """CliffWalking-v1 of Gymnasium, 4×12 cells and the sink, which has no cell."""
-    return Problem(
-        from_gymnasium("CliffWalking-v1", discount=discount), Layout(np.arange(48).reshape(4, 12), goals=(47,))
-    )
+    """CliffWalking-v1 of Gymnasium, 4×12 cells and the sink, which has no cell.
+
+    Args:
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
+    return from_gymnasium("CliffWalking-v1", discount=discount)
 
 
 def _made(env_id: str, **options: Any) -> Any:
@@ -50,11 +76,11 @@ def _made(env_id: str, **options: Any) -> Any:
 
     try:
         return gymnasium.make(env_id, **options)
-    except gymnasium.error.Error as error:
+    except (gymnasium.error.Error, TypeError) as error:  # a TypeError for options that it does not have
         raise ValueError(f"env {env_id!r} cannot be made: {error}") from None
 
 
-def _tabulated(env: Any, discount: float) -> MDP:
+def _tabulated(env: Any, discount: float) -> Problem:
     try:
         table = env.unwrapped.P
     except AttributeError:
@@ -76,4 +102,23 @@ def _tabulated(env: Any, discount: float) -> MDP:
     num_actions = 1 + max((action for _, action, *_ in listed), default=0)
     listed += [(sink, action, sink, 1.0, 0.0) for action in range(num_actions)]
     outcomes = Outcomes(*(np.array(column) for column in zip(*listed, strict=True)))
-    return MDP.from_outcomes(outcomes, sink + 1, num_actions, discount)
+    mdp = MDP.from_outcomes(outcomes, sink + 1, num_actions, discount)
+    return Problem(mdp, _layout(env.unwrapped, sink, _ends(table)))
+
+
+def _ends(table: Mapping[int, Any]) -> list[int]:
+    """The states whose entering ends an episode."""
+    outcomes = (outcome for actions in table.values() for listed in actions.values() for outcome in listed)
+    return sorted({int(next_state) for _, next_state, _, terminated in outcomes if terminated})
+
+
+def _layout(env: Any, num_states: int, ends: list[int]) -> Layout | None:
+    """The map of a grid whose cells are the states: from its letters (G is a goal), or from its shape alone."""
+    letters, shape = getattr(env, "desc", None), getattr(env, "shape", None)
+    if isinstance(letters, np.ndarray) and letters.ndim == 2 and letters.size == num_states:
+        cells, goals = np.arange(num_states).reshape(letters.shape), np.flatnonzero(letters == b"G").tolist()
+    elif isinstance(shape, tuple) and len(shape) == 2 and np.prod(shape) == num_states:
+        cells, goals = np.arange(num_states).reshape(shape), ends
+    else:
+        return None
+    return Layout(cells, tuple(goals))

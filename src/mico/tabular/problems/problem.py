@@ -1,19 +1,32 @@
-"""An MDP with what is known about it beside its numbers: where its states lie, their names, a policy."""
+"""A problem: an MDP with what is known about it beside its numbers: a map, names of states, a policy."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int, Num
 
-from mico.tabular.mdp import MDP
+from mico.tabular.mdp import MDP, Chain
 from mico.tabular.validation import check_kind, checked_policy
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A map: `cells` holds the state of each free cell and −1 for walls; `goals` are states."""
+    """A map of a problem's states.
+
+    Args:
+        cells: Integers [H, W]: the state that lies in each cell, -1 for a wall.
+        goals: States that are goals; each has a cell.
+
+    Raises:
+        ValueError: If a state has two cells, or a goal has none.
+
+    Examples:
+        >>> corridor = Layout(np.array([[0, 1, -1, 2]]), goals=(2,))
+        >>> corridor.paint(np.array([0.5, 1.0, 3.0]))
+        array([[0.5, 1. , nan, 3. ]])
+    """
 
     cells: Int[np.ndarray, "H W"]
     goals: tuple[int, ...] = ()
@@ -39,21 +52,39 @@ class Layout:
         object.__setattr__(self, "cells", cells)
 
     def paint(self, values: Num[np.ndarray, " S"]) -> Float[np.ndarray, "H W"]:
-        """The values on the map, NaN at walls; a state that has no cell is not painted."""
+        """Place one value per state on the map; walls become NaN, and a state without a cell is left out."""
         if len(values) <= self.cells.max():
             raise ValueError(f"values has {len(values)} entries, but cells holds state {self.cells.max()}")
         return np.where(self.cells >= 0, np.asarray(values, dtype=float)[self.cells], np.nan)
 
 
 @final
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """An MDP; where it has one, its map, a name for each state, and the policy [S, A] that it comes with."""
+    """An MDP with, where it has one, a map, a name for each state, and a policy that it comes with.
+
+    Every function of `mico.tabular` that takes an MDP takes a problem as well.
+
+    Args:
+        mdp: The MDP.
+        layout: Where its states lie on a map.
+        names: One name per state.
+        policy: A policy [S, A] that belongs to the problem; `policy="problem"` asks for it.
+
+    Raises:
+        ValueError: If names, map or policy do not fit the states and actions of the MDP.
+
+    Examples:
+        >>> from mico.tabular import MDP, Problem
+        >>> mdp = MDP(transition=[[[0.5, 0.5]], [[0.0, 1.0]]], reward=[[1.0], [0.0]], discount=0.9)
+        >>> Problem(mdp, names=("start", "end"))
+        Problem(num_states=2, num_actions=1, discount=0.9, names)
+    """
 
     mdp: MDP
     layout: Layout | None = None
     names: tuple[str, ...] | None = None
-    policy: np.ndarray | None = None
+    policy: Float[np.ndarray, "S A"] | None = None
 
     def __post_init__(self) -> None:
         check_kind("mdp", self.mdp, MDP, "an MDP")
@@ -64,3 +95,56 @@ class Problem:
             raise ValueError(f"layout holds state {self.layout.cells.max()}, but the MDP has {num_states} states")
         if self.policy is not None:
             object.__setattr__(self, "policy", checked_policy(self.policy, self.mdp.shape))
+
+    @property
+    def num_states(self) -> int:
+        """Number of states of the MDP."""
+        return self.mdp.num_states
+
+    @property
+    def num_actions(self) -> int:
+        """Number of actions of the MDP."""
+        return self.mdp.num_actions
+
+    @property
+    def discount(self) -> float:
+        """Discount factor of the MDP."""
+        return self.mdp.discount
+
+    def __repr__(self) -> str:
+        parts = [f"num_states={self.num_states}", f"num_actions={self.num_actions}", f"discount={self.discount:g}"]
+        if self.layout is not None:
+            parts.append("map {}x{}".format(*self.layout.cells.shape))
+        parts += [name for name in ("names", "policy") if getattr(self, name) is not None]
+        return f"Problem({', '.join(parts)})"
+
+
+Model = MDP | Chain | Problem
+
+
+def as_mdp(model: Any, name: str = "mdp") -> MDP:
+    """Unwrap the MDP of a problem; the boundary of every function that takes an MDP.
+
+    Args:
+        model: A Problem or an MDP.
+        name: The parameter that an error names.
+
+    Returns:
+        The MDP.
+
+    Raises:
+        ValueError: If the model is neither a Problem nor an MDP.
+    """
+    found = model.mdp if isinstance(model, Problem) else model
+    if not isinstance(found, MDP):
+        raise ValueError(f"{name} must be a Problem or an MDP, got {described(model)}")
+    return found
+
+
+def described(value: Any) -> str:
+    """A type for an error message, with what to do about the types that people pass by mistake."""
+    if isinstance(value, Chain):
+        return "a Chain, which has one policy and no actions"
+    if isinstance(value, str):
+        return f"{value!r}: make({value!r}) makes a problem of a name or a file"
+    return type(value).__name__
