@@ -142,35 +142,42 @@ def test_what_a_crash_left_is_taken_over(tmp_path, left):
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_forked_child_that_ends_its_block_does_not_release_the_lock(tmp_path):
-    with exclusive(tmp_path):
-        context = exclusive(tmp_path)
-        child = os.fork()
-        if child == 0:
-            code = 1
-            try:
-                lock._PATIENCE = 0.1
-                with context:
-                    pass
-            except ValueError:  # its parent holds it
-                code = 0
-            finally:
-                os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
-        assert (tmp_path / "lock").exists()
+FORKS = """
+import os, sys
+from pathlib import Path
+from mico.results import lock
+lock._PATIENCE = 0.1
+folder = Path(sys.argv[1])
 
 
-def test_a_child_that_leaves_the_block_of_its_parent_removes_nothing(tmp_path):
-    context = exclusive(tmp_path)
-    with context:
-        child = os.fork()
-        if child == 0:
-            context.__exit__(None, None, None)
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-        assert f"process {os.getpid()} on" in (tmp_path / "lock").read_text()
-        with pytest.raises(ValueError, match=str(os.getpid())), exclusive(tmp_path):
-            pass
+def is_free():
+    try:
+        with lock.exclusive(folder):
+            return True
+    except ValueError:  # its parent holds it
+        return False
+
+
+context = lock.exclusive(folder)
+with context:
+    child = os.fork()
+    if child == 0:
+        if sys.argv[2] == "asks":
+            os._exit(is_free())
+        context.__exit__(None, None, None)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert f"process {os.getpid()} on" in (folder / "lock").read_text()
+    assert not is_free()
+assert is_free()
+"""
+
+
+@pytest.mark.parametrize("child", ["asks", "leaves the block"])
+def test_a_forked_child_neither_has_the_lock_of_its_parent_nor_releases_it(tmp_path, child):
+    done = subprocess.run([sys.executable, "-c", FORKS, str(tmp_path), child], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_folder_is_made_and_locked_and_removed_if_nothing_came_of_it(tmp_path):
