@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from mico.deep import compilation
+from mico.deep import compilation, compilation_cache
 from mico.deep import fleet as fleets
 from mico.deep.checkpoints import Checkpoints
 from mico.deep.chunks import Chunks
@@ -139,6 +139,7 @@ def train(
     """
     _check(runs, steps)
     manner.check()
+    compilation_cache.enable()
     if manner.tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from mico.deep import learner
+from mico.deep import compilation_cache, learner
 from mico.deep.agents import AbstractAgent, AbstractValueAgent
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.parameters import load_parameters
@@ -104,6 +104,7 @@ def _measured(
 def load(folder: str | Path) -> Trained:
     """The run in a folder, with its newest parameters; it may still be training."""
     path = Path(folder)
+    compilation_cache.enable()
     described = _described(path)
     try:
         settings = revive(described)
