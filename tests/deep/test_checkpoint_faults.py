@@ -9,10 +9,10 @@ import subprocess
 import sys
 import warnings
 
+import orbax.checkpoint as ocp
 import pytest
 
 from mico.deep import checkpoints as module
-from mico.deep import leaves as leaves_module
 from mico.deep.checkpoints import Checkpoints
 from states import assert_same, names, numbers, saved
 
@@ -139,7 +139,7 @@ def test_what_orbax_was_told_by_the_system_is_not_damage(tmp_path, monkeypatch, 
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(leaves_module.ocp.Checkpointer, "restore", failing)
+        patch.setattr(ocp.Checkpointer, "restore", failing)
         with pytest.raises(OSError, match=os.strerror(number)) as caught:
             checkpoints.restore(numbers(0))
     assert (caught.value.errno, caught.value.filename) == (number, str(tmp_path / "2" / "state" / "0"))
@@ -184,6 +184,7 @@ KILLED = """
 import os, random, signal, sys, time, warnings
 from pathlib import Path
 import jax, numpy as np
+import orbax.checkpoint  # once, not in each of the processes
 from mico.deep.checkpoints import Checkpoints
 
 warnings.simplefilter("error")

@@ -31,15 +31,15 @@ def test_lengths_divide_the_periods(periods, expected):
     assert chunks.short == max([length for length in expected if length <= 40], default=expected[0])
 
 
-def played(monkeypatch, schedule, steps, seconds):
+def played(monkeypatch, schedule, end, seconds, begin=0, **options):
     """Where chunks begin and how long they are, if those that begin at a time take so many seconds a step.
 
     As in the training loop, a chunk is on its way before the one before is finished.
     """
-    now, time, found = 0.0, 0, []
+    now, time, found = 0.0, begin, []
     monkeypatch.setattr(module.clock, "monotonic", lambda: now)
-    chunks = Chunks(schedule)
-    while time < steps:
+    chunks = Chunks(schedule, **options)
+    while time < end:
         learns = time >= schedule.learning_starts
         found.append((time, chunks.next(time, learns=learns)))
         for begin, length in found[-2:-1]:
@@ -92,10 +92,9 @@ def test_where_a_training_goes_on_no_chunk_is_of_a_new_length(begin, expected):
 
 def test_what_is_left_at_the_end_is_a_chunk_of_its_own_wherever_those_before_it_ended():
     """Of 2,028 steps the last four, after chunks of 40 as of 8: a single update is computed otherwise."""
-    chunks = Chunks(Schedule(**USUAL))
+    chunks = Chunks(Schedule(**USUAL), 2_028)
     assert chunks.lengths[0] == 8
-    assert [chunks.even_end(time, 2_024) for time in (0, 2_000, 2_016)] == [2_024] * 3
-    assert [chunks.even_end(time, 2_028) for time in (0, 2_000, 2_016, 2_024)] == [2_024] * 3 + [2_028]
+    assert [chunks.next(time, learns=True) for time in (1_960, 2_000, 2_016, 2_024)] == [40, 24, 8, 4]
 
 
 def test_a_delay_is_not_the_speed(monkeypatch):
@@ -109,4 +108,47 @@ def test_a_delay_is_not_the_speed(monkeypatch):
 def test_few_lengths_are_compiled_however_the_speed_changes(monkeypatch):
     schedule = Schedule(**USUAL)
     found = played(monkeypatch, schedule, 60_000, lambda time: (0.0001, 0.5)[time // 4_000 % 2])
-    assert 2 <= len({length for _, length in found}) <= 3
+    assert 2 <= len({length for time, length in found if time >= 1_000}) <= 3
+
+
+ROOMS = {"learning_starts": 1_000, "target_period": 500, "log_period": 5_000}  # 20, 100, 500
+
+
+@pytest.mark.parametrize(
+    ("periods", "steps", "expected"),
+    [
+        (ROOMS, 3_000, {500}),  # four chunks to the end
+        (ROOMS, 3_300, {100}),  # which 500 would not fill
+        (ROOMS, 3_320, {20}),
+        (USUAL, 2_900, {8, 4}),  # four are left of a single update, which is computed otherwise
+        (USUAL, 100_000, {1_000}),
+        (USUAL, 100_200, {200}),  # half a second of the host's is less than another program
+        (USUAL, 1_000_040, {1_000, 40}),  # here it is more, and the last steps have a program of their own
+    ],
+)
+def test_a_short_training_has_one_program_that_learns(monkeypatch, periods, steps, expected):
+    """Steps that act take a hundred thousandth of a second, those that learn ten times as long."""
+    found = played(monkeypatch, Schedule(**periods), steps, lambda time: 1e-5 if time < 1_000 else 1e-4, steps=steps)
+    assert {length for time, length in found if time >= 1_000} == expected
+    assert {length for time, length in found if time < 1_000} == {20 if periods is ROOMS else 40}
+    assert sum(length for _, length in found) == steps
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(30_000, {40}), (3_000_000, {40, 1_000})])
+def test_a_resumed_training_has_another_length_only_if_it_is_worth_a_program(monkeypatch, steps, expected):
+    """Nothing is known of its speed at first, so that chunks have forty steps."""
+    found = played(monkeypatch, Schedule(**USUAL), steps, lambda time: 1e-4, begin=2_000, steps=steps)
+    assert {length for _, length in found} == expected
+
+
+def test_where_lengths_are_no_programs_any_is_free(monkeypatch):
+    options = {"begin": 2_000, "steps": 30_008, "compilation": 0.0}
+    found = played(monkeypatch, Schedule(**USUAL), 30_008, lambda time: 1e-4, **options)
+    assert found[-2:] == [(29_000, 1_000), (30_000, 8)]
+
+
+def test_steps_that_learn_far_slower_than_expected_have_shorter_chunks_soon(monkeypatch):
+    """Ten thousand times as slow as acting: chunks are two seconds again after three that were too long."""
+    schedule = Schedule(**USUAL)
+    found = played(monkeypatch, schedule, 20_000, lambda time: 1e-6 if time < 1_000 else 1e-2, steps=20_000)
+    assert [length for time, length in found if time >= 1_000][:5] == [1_000] * 4 + [200]

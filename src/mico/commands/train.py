@@ -5,12 +5,14 @@ from rich import box
 
 from mico.commands.train_options import parse
 from mico.commands.training_display import Display, new_console
+from mico.deep import compilation_cache
 from mico.deep.train import Manner, train
 
 _TOO_MUCH = "there is not enough memory: use a smaller --replay.capacity or fewer --seeds"
 
 
 def main(argv: list[str]) -> None:
+    compilation_cache.enable()
     options, steps, runs = parse(argv)
     display = Display(runs, new_console())
     try:

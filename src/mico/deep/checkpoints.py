@@ -1,6 +1,7 @@
 """Checkpoints: a training state that is whole on the disk, or is not there."""
 
 import hashlib
+import importlib
 import json
 import os
 import shutil
@@ -47,6 +48,7 @@ class Checkpoints:
         self.keep = keep
         self._damaged: set[int] = set()  # steps found so by restore
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._worker.submit(importlib.import_module, "orbax.checkpoint")  # while programs are compiled
         self._pending: Future[None] | None = None
 
     def latest(self) -> int | None:

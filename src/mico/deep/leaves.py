@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, NoReturn
 import jax
 import jax.numpy as jnp
 import numpy as np
-import orbax.checkpoint as ocp
 from jaxtyping import PyTree, Shaped
 
 _PIECE = 2**25  # bytes: longer leaves are written in pieces of this size, which Orbax compresses in parallel
@@ -166,8 +165,8 @@ def _digest(flat: Shaped[np.ndarray, " n"]) -> str:
 
 def _save(folder: Path, batch: dict[str, np.ndarray]) -> None:
     try:
-        with _orbax() as orbax:
-            orbax.save(folder, args=ocp.args.PyTreeSave(batch))
+        with _orbax() as (orbax, args):
+            orbax.save(folder, args=args.PyTreeSave(batch))
     except ValueError as error:  # how TensorStore reports what the system told it
         told = _SYSTEM_ERROR.search(str(error))
         if told is None:
@@ -177,8 +176,8 @@ def _save(folder: Path, batch: dict[str, np.ndarray]) -> None:
 
 def _load(folder: Path) -> dict[str, np.ndarray]:
     try:
-        with _orbax() as orbax:
-            batch = orbax.restore(folder, args=ocp.args.PyTreeRestore())
+        with _orbax() as (orbax, args):
+            batch = orbax.restore(folder, args=args.PyTreeRestore())
     except MemoryError:
         raise
     except Exception as error:  # on damaged files each of the parsers under Orbax raises what it likes
@@ -211,13 +210,15 @@ def _raise(error: OSError) -> NoReturn:
 
 
 @contextmanager
-def _orbax() -> Iterator[ocp.Checkpointer]:
-    """Orbax without its log, which prints the traceback of every error that it then raises."""
+def _orbax() -> Iterator[tuple[Any, Any]]:
+    """Orbax and its arguments, without its log, which prints the traceback of every error that it then raises."""
+    import orbax.checkpoint as ocp  # takes an eighth of a second
+
     logger = logging.getLogger("absl")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
         with closing(ocp.Checkpointer(ocp.PyTreeCheckpointHandler())) as checkpointer:
-            yield checkpointer
+            yield checkpointer, ocp.args
     finally:
         logger.setLevel(before)

@@ -5,7 +5,6 @@ for the other, and neither waits for the slowest environment of the other. Where
 is a part: a core that has a program to itself computes more than several cores that share one.
 """
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -19,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from mico.deep import fleet
+from mico.deep.compilation_cache import threads
 from mico.deep.envs import AbstractHostEnv
 from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted
@@ -53,7 +53,7 @@ class Parts:
         self._fleets = [fleet.stack(part) for part in each]
         kind = Hosted if isinstance(runs[0].env, AbstractHostEnv) else Simulated
         self._engines = [kind(part, own) for part, own in zip(each, self._fleets)]
-        self._at_once = len(sizes) if kind is Hosted else _cores()
+        self._at_once = len(sizes) if kind is Hosted else threads()
         self._spec = runs[0].env.spec
 
     def begin(self) -> States:
@@ -118,14 +118,6 @@ def beside(jobs: Sequence[Callable[[Callable[[], bool]], Any]], at_once: int) ->
             stop.set()
     failed = [future for future in done if future.exception() is not None]
     return [future.result() for future in failed or futures]
-
-
-def _cores() -> int:
-    """As many programs as a CPU computes at once, as XLA counts: NPROC says how many, or else those we may use."""
-    given = os.environ.get("NPROC", "")
-    if given.isdecimal() and int(given) > 0:
-        return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _whole(job: Callable[[Callable[[], bool]], Any], stopped: Callable[[], bool]) -> Any:

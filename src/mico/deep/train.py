@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from mico.deep import compilation
+from mico.deep import compilation, compilation_cache
 from mico.deep import fleet as fleets
 from mico.deep.checkpoints import Checkpoints
-from mico.deep.chunks import Chunks
+from mico.deep.chunks import COMPILATION, Chunks
+from mico.deep.envs import AbstractEnv
 from mico.deep.fleet import Happened
 from mico.deep.outputs import Kept, Outputs, kept_in
 from mico.deep.parameters import save_parameters
@@ -138,6 +139,7 @@ def train(
     """
     _check(runs, steps)
     manner.check()
+    compilation_cache.enable()
     if manner.tensorboard:
         summary_writer()
     fleet = fleets.stack(runs)
@@ -191,7 +193,8 @@ class _Training:
         self._steps, self._report, self._callbacks = steps, report, callbacks
         self._compilations = compilation.count()
         self.stopped = False  # by a callback
-        self._chunks = Chunks(fleet.schedule)
+        inside = isinstance(fleet.env, AbstractEnv)  # outside JAX programs do not depend on the length of chunks
+        self._chunks = Chunks(fleet.schedule, steps, COMPILATION if inside else 0.0)
         self.time = self._row_time = 0
         self.learns_from = fleet.schedule.learning_starts
         self._saved: int | None = None
@@ -246,8 +249,7 @@ class _Training:
     def _play(self) -> Chunk:
         """Set the device to work on a chunk, and on what is due at its end."""
         schedule, learns = self._fleet.schedule, self.time >= self.learns_from
-        end = self._chunks.even_end(self.time, self._steps)
-        length = min(self._chunks.next(self.time, learns=learns), end - self.time)
+        length = self._chunks.next(self.time, learns=learns)
         self._state, happened = self._parts.play(self._state, self.time, length, learns)
         self.time += length
         if schedule.copies_at(self.time):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from mico.deep import learner
+from mico.deep import compilation_cache, learner
 from mico.deep.agents import AbstractAgent, AbstractValueAgent
 from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
@@ -245,6 +245,7 @@ def load(folder: str | Path) -> Trained:
         'mdp/frozen-lake'
     """
     path = Path(folder)
+    compilation_cache.enable()
     described = _described(path)
     try:
         settings = revive(described)

@@ -1,11 +1,14 @@
 """How sure a mean is."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 from scipy.special import stdtrit  # `scipy.stats`, which has it by another name, takes half a second to import
+
+if TYPE_CHECKING:
+    import pandas
 
 _LARGE = 1000.0  # and larger: numbers without decimals
 
@@ -22,10 +25,12 @@ def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple
     return mean, mean - half, mean + half
 
 
-def mean_intervals(frame: pd.DataFrame, by: Sequence[str], level: float = 0.95) -> pd.DataFrame:
+def mean_intervals(frame: "pandas.DataFrame", by: Sequence[str], level: float = 0.95) -> "pandas.DataFrame":
     """The same of `value` for each group of rows: the columns `by`, then value, low, high and count."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, but is {level}")
+    import pandas as pd
+
     groups = frame.groupby([*by], sort=False)["value"]
     mean, count = groups.mean(), groups.count()
     half = groups.sem() * stdtrit(count.clip(lower=2) - 1, (1 + level) / 2)

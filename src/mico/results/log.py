@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from mico.results.folders import sync
+
+if TYPE_CHECKING:
+    import pandas  # which takes a quarter of a second to import, and writing rows does without
 
 COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value")
 
@@ -104,16 +105,20 @@ def summary_writer() -> Any:
     return SummaryWriter
 
 
-def read_log(path: Path) -> pd.DataFrame:
+def read_log(path: Path) -> "pandas.DataFrame":
     """The rows of one log, one column a name; a last line that is still being written is left out."""
+    import pandas as pd
+
     return pd.DataFrame(read_rows(path))
 
 
-def read_runs(folder: Path) -> pd.DataFrame:
+def read_runs(folder: Path) -> "pandas.DataFrame":
     """All runs in a folder, or in the folders in it, one row a number; runs may still be going.
 
     Beside the fixed columns there is one for each varied field, such as metric.alpha.
     """
+    import pandas as pd
+
     if not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(folder))
     tables = [_tidy(run, config) for run, config in _runs(folder.resolve())]
@@ -168,7 +173,9 @@ def _runs(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
                 yield file.parent, config
 
 
-def _tidy(folder: Path, config: Mapping[str, Any]) -> pd.DataFrame:
+def _tidy(folder: Path, config: Mapping[str, Any]) -> "pandas.DataFrame":
+    import pandas as pd
+
     missing = [name for name in _ABOUT if name not in config]
     if missing:
         raise ValueError(f"{folder / 'config.json'} has no {', '.join(missing)}")

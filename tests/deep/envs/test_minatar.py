@@ -1,14 +1,17 @@
 """Sticky actions, action sets, limits, and the spawning in Asterix that is ours."""
 
+import subprocess
+import sys
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnax.environments import minatar
 
 from mico.deep.envs import MinAtar
-from mico.deep.envs.minatar import State
+from mico.deep.envs.minatar import ACTIONS, RULES, State
 from mico.deep.types import Spec
 from rollouts import rollout, rollouts
 
@@ -97,6 +100,34 @@ def ends(game, time, **fields):
 def test_the_usual_limit_is_that_of_gymnax(game, limit):
     assert ends(game, limit - 2) == (False, False)
     assert ends(game, limit - 1) == (False, True)
+
+
+@pytest.mark.parametrize("actions", ["minimal", "all"])
+@pytest.mark.parametrize("game", RULES)
+def test_the_rules_are_those_of_gymnax(game, actions):
+    """Planes, actions in their order and the limit, which games of our own know without importing it."""
+    names = {"space-invaders": "MinSpaceInvaders"}
+    theirs = getattr(minatar, names.get(game, f"Min{game.capitalize()}"))(use_minimal_action_set=actions == "minimal")
+    env = MinAtar(game, actions=actions)
+    assert env.spec == Spec(tuple(theirs.obs_shape), "bool", theirs.num_actions)
+    assert [ACTIONS.index(name) for name in env.action_names] == theirs.action_set.tolist()
+    assert RULES[game].gymnax_limit == theirs.default_params.max_steps_in_episode
+
+
+def test_games_of_our_own_need_no_gymnax():
+    play = "env = MinAtar(game); state, _ = env.reset(key); env.step(state, jnp.int32(1), key)"
+    code = f"""
+import sys, jax, jax.numpy as jnp
+from mico.deep.envs import MinAtar
+key = jax.random.key(0)
+for game in ("breakout", "asterix", "freeway", "seaquest"):
+    {play}
+assert "gymnax" not in sys.modules
+MinAtar("space-invaders")
+assert "gymnax" in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_limits_may_be_set_or_left_out():

@@ -16,17 +16,27 @@ from mico.deep.types import Spec
 
 Game = Literal["breakout", "asterix", "freeway", "seaquest", "space-invaders"]
 
-_CLASSES = {
-    "breakout": "MinBreakout",
-    "asterix": "MinAsterix",
-    "freeway": "MinFreeway",
-    "seaquest": "MinSeaquest",
-    "space-invaders": "MinSpaceInvaders",
+ACTIONS = ("noop", "left", "up", "right", "down", "fire")
+_FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
+
+
+class Rules(NamedTuple):
+    """What is fixed of a game: its planes, the actions that do something, and after how many steps gymnax cuts it."""
+
+    planes: int
+    minimal: tuple[str, ...]
+    gymnax_limit: int
+
+
+RULES = {
+    "breakout": Rules(4, ("noop", "left", "right"), 1_000),
+    "asterix": Rules(4, ("noop", "left", "up", "right", "down"), 1_000),
+    "freeway": Rules(7, ("noop", "up", "down"), 2_500),
+    "seaquest": Rules(10, ACTIONS, 1_000),
+    "space-invaders": Rules(6, ("noop", "left", "right", "fire"), 1_000),
 }
 # Gymnax's arrays, written entity by entity, cost a GPU more than an agent's choice: its own is only the game left out.
 _OURS = {"asterix": asterix, "breakout": breakout, "freeway": freeway, "seaquest": seaquest}
-_ACTIONS = ("noop", "left", "up", "right", "down", "fire")
-_FREEWAY_STEPS = 2_501  # the original counts from 2,500 down to −1
 
 
 class State(NamedTuple):
@@ -50,15 +60,16 @@ class MinAtar(AbstractEnv):
     max_steps: int | Literal["gymnax", "original"] = fixed("gymnax", "where episodes are cut off")
 
     def __check_init__(self) -> None:
-        if self.game not in _CLASSES:
-            raise ValueError(f"game {self.game!r} is not in MinAtar: did you mean {near(self.game, _CLASSES)}?")
+        if self.game not in RULES:
+            raise ValueError(f"game {self.game!r} is not in MinAtar: did you mean {near(self.game, RULES)}?")
         check_choices(self)
         check_range(self, sticky=(0.0, 1.0))
         if isinstance(self.max_steps, str) and self.max_steps not in ("gymnax", "original"):
             raise ValueError(f"max_steps must be a number, 'gymnax' or 'original', but is {self.max_steps!r}")
         if not isinstance(self.max_steps, str):
             check_least(self, max_steps=1)
-        self._rules()  # importing gymnax, which makes arrays, is not for the midst of a trace
+        if self.game not in _OURS:
+            self._gymnax()  # importing gymnax, which makes arrays, is not for the midst of a trace
 
     @property
     def name(self) -> str:
@@ -69,16 +80,15 @@ class MinAtar(AbstractEnv):
 
     @property
     def spec(self) -> Spec:
-        rules = self._rules()
-        return Spec(tuple(rules.obs_shape), "bool", rules.num_actions)
+        return Spec((10, 10, RULES[self.game].planes), "bool", len(self.action_names))
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        return _names(self._rules())
+        return RULES[self.game].minimal if self.actions == "minimal" else ACTIONS
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "10 10 C"]]:
         with jax.enable_x64(False):
-            frame, game = _reset(self._rules(), _OURS.get(self.game), key)
+            frame, game = self._begin(key)
             # MinAtar keeps the last action across episodes; here an episode owes nothing to the one before it.
             return State(game, jnp.zeros((), jnp.int32)), frame
 
@@ -86,9 +96,8 @@ class MinAtar(AbstractEnv):
         sticky_key, game_key, reset_key = jax.random.split(key, 3)
         repeats = jax.random.uniform(sticky_key, dtype=jnp.float32) < self.sticky
         action = jnp.where(repeats, state.last_action, action.astype(jnp.int32))
-        ours = _OURS.get(self.game)
         with jax.enable_x64(False):
-            next_frame, game, reward, terminal = _step(self._rules(), ours, state.game, action, game_key)
+            next_frame, game, reward, terminal = self._move(state.game, action, game_key)
         terminal, timeout = self._ends(terminal, game.time)
         played = State(game, action), next_frame
         over = terminal | timeout
@@ -99,37 +108,34 @@ class MinAtar(AbstractEnv):
         never = jnp.zeros_like(terminal)
         if self.max_steps == "original":
             return (time >= _FREEWAY_STEPS if self.game == "freeway" else terminal), never
-        gymnax_limit = self._rules().default_params.max_steps_in_episode
-        return terminal, time >= (gymnax_limit if self.max_steps == "gymnax" else self.max_steps)
+        return terminal, time >= (RULES[self.game].gymnax_limit if self.max_steps == "gymnax" else self.max_steps)
 
-    def _rules(self) -> Any:
-        from gymnax.environments import minatar  # takes more than a second
+    def _begin(self, key: Key[Array, ""]) -> tuple[Bool[Array, "10 10 C"], PyTree]:
+        if self.game in _OURS:
+            ours = _OURS[self.game]
+            game = ours.reset(key)
+            return ours.frame(game), game
+        rules = self._gymnax()
+        frame, game = rules.reset_env(key, rules.default_params)
+        return frame.astype(bool), _settled(game)
 
-        with jax.enable_x64(False), jax.ensure_compile_time_eval():  # what an action is called is known in a trace
-            return getattr(minatar, _CLASSES[self.game])(use_minimal_action_set=self.actions == "minimal")
+    def _move(
+        self, game: PyTree, action: Int[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
+        """Frame, state, reward and terminal; to be traced without x64, under which gymnax mixes widths and fails."""
+        if self.game in _OURS:
+            ours = _OURS[self.game]
+            game, reward, terminal = ours.step(game, *_moves(self.action_names, action), key)
+            return ours.frame(game), game, reward, terminal
+        rules = self._gymnax()
+        frame, game, reward, terminal, _ = rules.step_env(key, game, action, rules.default_params)
+        return frame.astype(bool), _settled(game), reward, terminal
 
+    def _gymnax(self) -> Any:
+        from gymnax.environments import minatar  # takes more than half a second
 
-def _reset(rules: Any, ours: Any, key: Key[Array, ""]) -> tuple[Bool[Array, "10 10 C"], PyTree]:
-    if ours:
-        game = ours.reset(key)
-        return ours.frame(game), game
-    frame, game = rules.reset_env(key, rules.default_params)
-    return frame.astype(bool), _settled(game)
-
-
-def _step(
-    rules: Any, ours: Any, game: PyTree, action: Int[Array, ""], key: Key[Array, ""]
-) -> tuple[Bool[Array, "10 10 C"], PyTree, Float[Array, ""], Bool[Array, ""]]:
-    """Frame, state, reward and terminal; to be traced without x64, under which gymnax mixes widths and fails."""
-    if ours:
-        game, reward, terminal = ours.step(game, *_moves(_names(rules), action), key)
-        return ours.frame(game), game, reward, terminal
-    frame, game, reward, terminal, _ = rules.step_env(key, game, action, rules.default_params)
-    return frame.astype(bool), _settled(game), reward, terminal
-
-
-def _names(rules: Any) -> tuple[str, ...]:
-    return tuple(_ACTIONS[index] for index in rules.action_set.tolist())
+        with jax.enable_x64(False), jax.ensure_compile_time_eval():
+            return minatar.MinSpaceInvaders(use_minimal_action_set=self.actions == "minimal")
 
 
 def _moves(names: Sequence[str], action: Int[Array, ""]) -> tuple[Int[Array, ""], Int[Array, ""], Bool[Array, ""]]:
