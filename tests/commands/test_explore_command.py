@@ -149,7 +149,8 @@ def test_more_states_than_a_page_should_hold(fails):
 def test_bad_input(fails, tmp_path):
     assert "PROBLEM" in fails()
     assert "four-rooms" in fails("four-roms")
-    assert "--metrics must be one of the metrics, not 'micco'" in fails("two-state", "--metrics", "mico", "micco")
+    assert "--metrics must be one of mico, " in fails("two-state", "--metrics", "mico", "micco")
+    assert "got 'micco'" in fails("two-state", "--metrics", "mico", "micco")
     assert "tolerance" in fails("two-state", "--tolerance", "0")
     assert "--policy-seed" in fails("two-state", "--policy", "random")
     assert "nowhere.json: No such file" in fails("nowhere.json")

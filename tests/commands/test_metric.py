@@ -90,6 +90,63 @@ def test_files_of_another_question_are_replaced_with_a_word(metric, more):
     assert f"replaced what another measurement had written: {files}\n" in other
 
 
+def test_counts_are_read_as_people_type_them(metric):
+    _, out = metric("garnet", "--seed", "1e1", "--num-states", "5e0", "--max-states", "1k")
+    assert np.load(out / "garnet-mico.npz")["matrix"].shape == (5, 5)
+    assert json.loads(str(np.load(out / "garnet-mico.npz")["options"]))["seed"] == 10
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", "-map.pdf"])
+def test_files_that_no_measurement_wrote_are_kept(metric, tmp_path, capsys, ending):
+    """Somebody else's file of that name; an archive without what a measurement holds."""
+    (tmp_path / "out").mkdir()
+    file = tmp_path / "out" / f"mirrored-rooms-mico{ending}"
+    if ending == ".npz":
+        np.savez(file, mine=np.arange(3))
+    else:
+        file.write_text("mine")
+    before = file.read_bytes()
+    with pytest.raises(SystemExit, match=r"^2$"):
+        cli.main(["metric", "mirrored-rooms"])
+    assert (
+        f"out/mirrored-rooms-mico{ending}: is there already, and was not written by mico metric"
+        in capsys.readouterr().err
+    )
+    assert file.read_bytes() == before
+    assert list((tmp_path / "out").iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "--metric bisimulation --reward sampled",
+        "--metric bisimulation --policy uniform",
+        "--tolerance -1",
+        "--state 999",
+        "--policy shape.npy",
+        "--policy problem",
+        "--slip 2",
+        "--discount 1",
+        "--max-states 3",
+    ],
+)
+def test_a_refused_command_leaves_nothing_behind(metric, tmp_path, capsys, wrong):
+    np.save(tmp_path / "shape.npy", np.ones((2, 2)) / 2)
+    for command, out in (("metric", "new/out"), ("explore", "new/page.html")):
+        if command == "explore" and wrong.split()[0] in ("--metric", "--state"):
+            continue
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main([command, "mirrored-rooms", *wrong.split(), "--out", out])
+        assert capsys.readouterr().err.count("\n") == 1
+        assert {path.name for path in tmp_path.iterdir()} == {"shape.npy"}
+
+
+def test_a_gymnasium_environment_by_its_id(metric):
+    printed, out = metric("FrozenLake-v1", "--discount", "0.5")
+    assert "states 17" in " ".join(printed.split())
+    assert {path.name for path in out.iterdir()} >= {"FrozenLake-v1-mico.npz", "FrozenLake-v1-mico-map.png"}
+
+
 def test_files_of_one_stem_are_problems_of_their_own(metric, tmp_path):
     save(tmp_path / "mine.npz", make("two-state"))
     save(tmp_path / "mine.json", make("value-example"))

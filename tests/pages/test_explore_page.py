@@ -10,6 +10,7 @@ from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.explore import Exploration, Plane, View, explore_page
 from mico.tabular import METRICS, factored_mico, make, optimal_value, solve
+from mico.tabular.plotting import is_crowded
 from mico.tabular.value_bound import ValueBound, value_bound
 
 ROOMS = make("mirrored-rooms")
@@ -312,6 +313,32 @@ def test_the_matrix_is_painted_by_its_distances(opened):
     image = pixels.reshape(side, side, 4)
     for (x, y), colour in ends:
         assert image[int((x + 0.2) * side / 12), int((y + 0.15) * side / 12), :3].tolist() == colour
+
+
+@needs_chromium
+def test_colours_start_by_rank_where_linear_ones_would_hide_most_distances(opened):
+    """Until the reader chooses a scale, each metric starts with the colours that suit its distances."""
+    page, goal = opened("rooms"), ROOMS.layout.goals[0]
+    scales = {}
+    for name in METRICS:
+        d = solve(name, ROOMS).matrix
+        page.check(f"input[value='{name}']")
+        scales[name] = page.input_value("#scale")
+        assert scales[name] == ("ranks" if is_crowded(d) or is_crowded(d[goal]) else "all")
+        assert ("by rank" in page.inner_text("#distance-legend")) == (scales[name] == "ranks")
+    assert set(scales.values()) == {"ranks", "all"}
+    page.select_option("#scale", "state")
+    for name in METRICS:
+        page.check(f"input[value='{name}']")
+        assert page.input_value("#scale") == "state"
+
+
+@needs_chromium
+def test_the_page_says_how_to_read_it(opened):
+    page = opened("rooms")
+    assert page.is_visible("#how")
+    assert "Colours by rank" in page.inner_text("#how")
+    assert page.locator("#how li").count() == 3
 
 
 @needs_chromium

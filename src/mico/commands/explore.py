@@ -19,6 +19,7 @@ from mico.results.folders import writable, write_whole
 from mico.tabular import MDP, METRICS, Solution, optimal_value, solve
 from mico.tabular.metrics import metric_named
 from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
+from mico.tabular.validation import check_tolerance
 from mico.tabular.value_bound import value_bound
 
 _TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes beyond a hundred states or so
@@ -53,6 +54,7 @@ def main(argv: list[str]) -> None:
     options, mdp = request.options, request.problem.mdp
     names, left_out = _selected(options, mdp.num_states)
     policy = named_policy(options.policy, request.problem, seed=options.policy_seed)
+    check_tolerance(options.tolerance)
     _check_range(mdp)
     values = {"policy": mdp.chain(policy).value(), "mdp": optimal_value(mdp)}
     _check_writable(options.out)

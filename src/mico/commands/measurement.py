@@ -18,11 +18,6 @@ class Measurement:
     solution: Solution
     seconds: float
 
-    @property
-    def name(self) -> str:
-        """The name of its files, without an ending."""
-        return f"{self.problem_name}-{self.solution.metric}"
-
     def value(self) -> np.ndarray:
         """The values that the metric bounds: the policy's, or the optimal ones for a metric of the MDP alone."""
         mdp = self.problem.mdp

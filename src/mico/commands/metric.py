@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mico.commands.counts import Count, OptionalCount
 from mico.commands.measurement import Measurement
-from mico.commands.metric_files import write_files
+from mico.commands.metric_files import check_replaceable, file_name, write_files
 from mico.commands.metric_summary import summary_table
 from mico.commands.policies import POLICY_HELP, SEED_HELP, named_policy
 from mico.commands.problem_options import Limited, Request, requested
@@ -20,6 +20,7 @@ from mico.tabular import METRICS, Problem, solve
 from mico.tabular.mdp import Reward
 from mico.tabular.metrics import metric_named
 from mico.tabular.metrics.solution import LARGEST_MATRIX
+from mico.tabular.validation import check_tolerance
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def main(argv: list[str]) -> None:
 
 
 def _weight(num_states: int) -> str:
-    return f"a matrix of {8e-9 * num_states**2:.2g} GB (mico.tabular.factored_mico needs none)"
+    return f"a matrix of {8e-9 * num_states**2:.2g} GB (mico.tabular.solve with method='factored' needs none)"
 
 
 def _measure(request: Request[Options]) -> None:
@@ -66,6 +67,9 @@ def _measure(request: Request[Options]) -> None:
         raise ValueError(f"--policy {options.policy} must be left out: {options.metric} is a metric of the MDP alone")
     policy = named_policy(options.policy, problem, seed=options.policy_seed)
     origin = _origin(problem, options.state)
+    check_tolerance(options.tolerance)
+    metric.subject(problem, policy, options.reward)  # what is wrong with them is said before a folder is made
+    check_replaceable(options.out / file_name(name, options.metric))
     out = writable(options.out)
     console = Console(highlight=False, markup=False)
     start = time.perf_counter()

@@ -1,5 +1,6 @@
 """The files of a measurement: matrix, table and figures."""
 
+import errno
 import io
 import json
 from collections.abc import Iterator
@@ -13,17 +14,43 @@ from matplotlib.figure import Figure
 from mico.commands.measurement import Measurement
 from mico.results import plots
 from mico.results.folders import write_whole
+from mico.tabular.problems.files import DAMAGE
 
 _TABLE_STATES = 300  # whose table has 90,000 lines
 _ENDINGS = (".npz", ".csv", ".png", ".pdf", "-map.png", "-map.pdf")
 
 
+def file_name(problem: str, metric: str) -> str:
+    """The name of a measurement's files, without an ending."""
+    return f"{problem}-{metric}"
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise a FileExistsError if files would be replaced that an earlier measurement did not write.
+
+    Its archive, which is written first, tells them.
+    """
+    there = [file for ending in _ENDINGS if (file := Path(f"{path}{ending}")).exists()]
+    if there and not _is_archive(Path(f"{path}.npz")):
+        raise FileExistsError(errno.EEXIST, "is there already, and was not written by mico metric", str(there[0]))
+
+
+def _is_archive(path: Path) -> bool:
+    """Whether a file is the archive of a measurement."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {"metric", "problem", "options"} <= set(stored.files)
+    except (OSError, AttributeError, *DAMAGE):  # an .npy array in disguise has no files
+        return False
+
+
 def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iterator[str]:
     """Write NAME.npz, .csv, .png and .pdf, and the map from `origin` where there is one; say what was written.
 
-    Files of another measurement give way, and are named.
+    Files of an earlier measurement are replaced, and named.
     """
-    path, problem = out / measurement.name, measurement.problem
+    path = out / file_name(measurement.problem_name, measurement.solution.metric)
+    problem = measurement.problem
     files = {Path(f"{path}{ending}"): data for ending, data in _contents(measurement, origin).items()}
     there = [file for ending in _ENDINGS if (file := Path(f"{path}{ending}")).exists()]
     replaced = [file for file in there if file in files and file.read_bytes() != files[file]]

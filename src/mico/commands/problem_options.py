@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import tyro
 from mico.commands.counts import Count, OptionalCount
 from mico.commands.text import summary
 from mico.tabular import PROBLEMS, Problem, load
-from mico.tabular.problems import FEWEST_STATES
+from mico.tabular.problems import FEWEST_STATES, from_gymnasium, is_gymnasium_id
 from mico.tabular.problems.options import documented_arguments
 
 _AS_TYPED: dict[Any, Any] = {int: Count, int | None: OptionalCount}  # counts as people type them: 200k
@@ -45,7 +46,11 @@ def requested(command: str, options: type[Options], argv: list[str], weight: Cal
     Its `max_states` refuses larger ones, where it can before they are built; `weight` says what so many states take.
     """
     if argv[:1] in (["-h"], ["--help"]):
-        about = "PROBLEM is a name that `mico list` shows, or an .npz or .json file. It may have options of its own."
+        about = (
+            "PROBLEM is a name that `mico list` shows, an .npz or .json file (docs/file-format.md), or the id of a "
+            f"Gymnasium environment with a transition table. It may have options of its own: mico {command} four-rooms "
+            "--help shows them."
+        )
         tyro.cli(options, prog=f"mico {command} PROBLEM", description=about, args=["--help"])
     if not argv or argv[0].startswith("-"):
         raise ValueError(f"{command} needs a PROBLEM first: a name that `mico list` shows, or an .npz or .json file")
@@ -87,8 +92,11 @@ def _factory(given: str) -> tuple[str, Callable[..., Problem]]:
     path = Path(given)
     if path.suffix.lower() in (".npz", ".json") or path.is_file():
         return path.stem, functools.partial(load, path)
+    if is_gymnasium_id(given):
+        return re.sub(r"\W+", "-", given), functools.partial(from_gymnasium, given)
     near = difflib.get_close_matches(given, PROBLEMS, n=3, cutoff=0.4) or list(PROBLEMS)
-    raise ValueError(f"problem {given!r} is neither a name nor a file; near it: {', '.join(near)}")
+    what = "a name that `mico list` shows, an .npz or .json file, or a Gymnasium id"
+    raise ValueError(f"PROBLEM must be {what}, got {given!r}: did you mean {', '.join(near)}?")
 
 
 def _parsed(
@@ -99,6 +107,8 @@ def _parsed(
     described = documented_arguments(factory)
     own = []
     for parameter in inspect.signature(factory).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:  # options of gymnasium.make
+            continue
         flag = f"problem-{parameter.name}" if parameter.name in taken else parameter.name
         about = tyro.conf.arg(
             name=flag.replace("_", "-"),

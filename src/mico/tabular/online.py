@@ -3,10 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-import jax
-import jax.numpy as jnp
+try:  # before jaxtyping's Array, which is JAX's
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("mico.tabular.online needs JAX: pip install 'mico-rl[deep]'", name="jax") from error
+
 import numpy as np
-from jax import lax
 from jaxtyping import Array, Float, Int, Key
 
 from mico.tabular.transitions import Transitions, checked_transitions

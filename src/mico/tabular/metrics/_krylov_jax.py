@@ -3,12 +3,16 @@
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from mico.tabular.metrics._krylov import CANCELLED, scaled
+
+try:
+    import jax
+    import jax.numpy as jnp
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError("backend='jax' needs JAX: pip install 'mico-rl[deep]'", name="jax") from error
 
 _COLUMNS = 64
 

@@ -79,7 +79,7 @@ def make(source: Any, **options: Any) -> Problem:
         return _with_options(f"problem {source!r}", PROBLEMS[source], options)
     if isinstance(source, PathLike) or (isinstance(source, str) and _is_file_name(source)):
         return _with_options(f"file {str(source)!r}", load, options, Path(source))
-    if isinstance(source, str) and _GYMNASIUM_ID.fullmatch(source):
+    if isinstance(source, str) and is_gymnasium_id(source):
         return from_gymnasium(source, **options)
     if hasattr(source, "unwrapped"):
         return _with_options("an environment", from_gymnasium, options, source)
@@ -106,6 +106,11 @@ def option_help(name: str) -> dict[str, str]:
         raise _unknown(name)
     described = documented_arguments(PROBLEMS[name])
     return {option: described.get(option, "") for option in inspect.signature(PROBLEMS[name]).parameters}
+
+
+def is_gymnasium_id(name: str) -> bool:
+    """Whether a name has the form of Gymnasium's ids, such as "FrozenLake-v1" or "package/Name-v0"."""
+    return _GYMNASIUM_ID.fullmatch(name) is not None
 
 
 def _is_file_name(text: str) -> bool:
@@ -146,6 +151,7 @@ __all__ = [
     "from_gymnasium",
     "from_map",
     "garnet",
+    "is_gymnasium_id",
     "load",
     "make",
     "option_help",
