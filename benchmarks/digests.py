@@ -75,7 +75,8 @@ def main() -> None:
         parser.error("--against is needed")
     precisions = ("float32", "float64") if options.precision == "both" else (options.precision,)
     differing = [found for precision in precisions for found in compare(options, chosen, precision)]
-    print(f"{len(chosen) * len(precisions) - len(differing)} cases equal, {len(differing)} differ", *differing, sep="\n")
+    equal = len(chosen) * len(precisions) - len(differing)
+    print(f"{equal} cases equal, {len(differing)} differ", *differing, sep="\n")
     sys.exit(bool(differing))
 
 

@@ -71,7 +71,7 @@ def test_the_library_imports_no_package_that_is_slow_to_load(module):
 def test_an_unknown_command_names_the_nearest():
     done = python("-m", "mico.cli", "metrc")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "mico: 'metrc' is no command; near it: metric\n"
+    assert done.stderr == "mico: unknown command 'metrc': did you mean metric?\n"
 
 
 def test_an_unknown_command_like_no_other_names_all(fails):

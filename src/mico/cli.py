@@ -11,19 +11,20 @@ from typing import NoReturn
 
 from mico import __doc__ as _summary
 from mico import __version__
+from mico._extras import explain_missing
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "collect": ("mico.commands.collect", "many runs as small files, which can be committed and reported on"),
-    "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: in minutes"),
-    "evaluate": ("mico.commands.evaluate", "what trained runs score"),
-    "experiment": ("mico.commands.experiment", "the paper's experiments, and some beyond it: tables and figures"),
-    "explore": ("mico.commands.explore", "the metrics of one problem as a page to look around in"),
-    "list": ("mico.commands.list", "the problems and metrics that have a name"),
-    "metric": ("mico.commands.metric", "one metric of one problem: matrix, figures and a summary"),
-    "report": ("mico.commands.report", "many runs, or tables of results, as one page with figures and tables"),
-    "sweep": ("mico.commands.sweep", "a grid of runs as fleets: here, in several processes or on a Ray cluster"),
-    "train": ("mico.commands.train", "agents with and without a metric loss, many runs as one fleet"),
-    "watch": ("mico.commands.watch", "a trained run at play, as a video: values, and frames it takes for alike"),
+    "collect": ("mico.commands.collect", "thin many runs to small files that can be committed and reported on"),
+    "demo": ("mico.commands.demo", "exact metrics, DQN with and without MICo, learnt against exact: three minutes"),
+    "evaluate": ("mico.commands.evaluate", "play episodes with trained runs and print their returns"),
+    "experiment": ("mico.commands.experiment", "run an experiment of the paper, or one of ours: tables and figures"),
+    "explore": ("mico.commands.explore", "the metrics of a finite MDP as one interactive page"),
+    "list": ("mico.commands.list", "problems, metrics, agents, metric losses and environments by name"),
+    "metric": ("mico.commands.metric", "compute a metric of a finite MDP: matrix, figures and a summary"),
+    "report": ("mico.commands.report", "one page on many runs, or on a CSV of results, with figures and tables"),
+    "sweep": ("mico.commands.sweep", "train a grid of runs: on this machine, in processes or on a Ray cluster"),
+    "train": ("mico.commands.train", "train agents with or without a metric loss, several seeds at once"),
+    "watch": ("mico.commands.watch", "a video of a trained run: action values and the most similar stored frames"),
 }
 
 
@@ -64,7 +65,7 @@ def _dispatch(argv: Sequence[str] | None) -> None:
         _run(COMMANDS[name][0], rest)
     else:
         near = difflib.get_close_matches(name, COMMANDS, n=2) or COMMANDS
-        _stop(f"{name!r} is no command; near it: {', '.join(near)}", code=2)
+        _stop(f"unknown command {name!r}: did you mean {', '.join(near)}?", code=2)
 
 
 def _run(module: str, argv: list[str]) -> None:
@@ -82,7 +83,9 @@ def _run(module: str, argv: list[str]) -> None:
             _stop(f"{error.filename}: {error.strerror}" if error.filename else error, code=2)
         except MemoryError as error:
             _stop(str(error) or "this takes more memory than there is", code=2)
-        except (ValueError, ModuleNotFoundError) as error:
+        except ModuleNotFoundError as error:
+            _stop(explain_missing(error), code=2)
+        except ValueError as error:
             _stop(error, code=2)
         except RecursionError:
             _stop("what was given is nested too deeply to be read", code=2)

@@ -12,7 +12,7 @@ import pytest
 
 from mico import cli
 from mico.commands import report_writing
-from mico.commands.report_writing import write_report
+from mico.commands.report_writing import report
 from mico.pages.report_figures import Drawing, Undrawn, drawings
 from mico.pages.report_sources import read_sources
 from mico.pages.report_study import Choices, study
@@ -58,7 +58,7 @@ def looked_at(source):
 
 @pytest.mark.usefixtures("undrawn")
 def test_where_all_arms_end_at_the_ceiling_learning_speed_leads(tied, tmp_path):
-    write_report(tied, tmp_path / "out")
+    report(tied, tmp_path / "out")
     text = page(tmp_path / "out")
     assert "Most runs of every arm end at the best score: mdp/four-rooms (1.00)." in text
     html_text = (tmp_path / "out" / "report.html").read_text()
@@ -92,7 +92,7 @@ def test_figures_of_ties_are_those_of_learning_speed(tied):
 @pytest.mark.usefixtures("undrawn")
 def test_runs_that_never_get_there_are_counted(tied, tmp_path):
     write_run(tied / "late" / "run", [0.0] * 12, env="mdp/four-rooms", seed=3)
-    write_report(tied, tmp_path / "out")
+    report(tied, tmp_path / "out")
     found = pd.read_csv(tmp_path / "out" / "tables" / "learning-speed.csv").set_index(["arm", "measure"])
     assert found.loc[("dqn", "steps"), ["value", "reached", "runs"]].tolist() == pytest.approx([25_000 / 4, 3, 4])
     assert re.search(r"≥ 6,250 \[.*?\]\s+3 of 4", page(tmp_path / "out"))
@@ -101,7 +101,7 @@ def test_runs_that_never_get_there_are_counted(tied, tmp_path):
 @pytest.mark.usefixtures("undrawn")
 def test_where_final_scores_differ_they_lead(tied, tmp_path):
     write_fleet(tied / "other", range(3), lambda seed: rising(top=0.5), env="mdp/four-rooms", agent="iqn")
-    write_report(tied, tmp_path / "out")
+    report(tied, tmp_path / "out")
     text = (tmp_path / "out" / "report.html").read_text()
     assert 'id="first"' not in text
     order = [text.index(f'id="{name}"') for name in ("ran", "scores", "aggregates", "learning-speed")]
@@ -233,7 +233,7 @@ def test_a_printed_command_makes_the_same_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "it's mine.csv").write_text(THEIRS)
     columns = dict(pair.split("=") for pair in PAIRS)
-    write_report("it's mine.csv", "out", columns=columns, title="A & B", points=7, resamples=50, seed=3, step=10)
+    report("it's mine.csv", "out", columns=columns, title="A & B", points=7, resamples=50, seed=3, step=10)
     (line,) = re.findall(r"mico (report .*? --out out)", page(tmp_path / "out"))
     before = (tmp_path / "out" / "report.html").read_bytes()
     cli.main(shlex.split(line))
@@ -248,7 +248,7 @@ def test_reports_on_tables_in_memory(tmp_path):
     (tmp_path / "theirs.csv").write_text(THEIRS)
     columns = dict(pair.split("=") for pair in PAIRS)
     frame = pd.read_csv(tmp_path / "theirs.csv")
-    found = write_report([frame, frame.assign(algo="a2c", reward=1)], str(tmp_path / "out"), columns=columns)
+    found = report([frame, frame.assign(algo="a2c", reward=1)], str(tmp_path / "out"), columns=columns)
     assert found == tmp_path / "out" / "report.html"
     scores = pd.read_csv(tmp_path / "out" / "tables" / "by-environment.csv").set_index("arm")["value"]
     assert scores.to_dict() == {"a2c": 1, "ppo": pytest.approx((7.5 + 15) / 2)}
@@ -275,13 +275,13 @@ def test_reports_on_tables_in_memory(tmp_path):
 )
 def test_options_that_are_none_are_refused_before_anything_is_written(tied, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        write_report(tied, tmp_path / "out", **options)
+        report(tied, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
 
 
 def test_no_sources(tmp_path):
     with pytest.raises(ValueError, match="sources must name a folder of runs"):
-        write_report([], tmp_path / "out")
+        report([], tmp_path / "out")
 
 
 # Names from files
@@ -313,7 +313,7 @@ def test_figures_of_arms_whose_names_are_paths_stay_inside(tmp_path):
         (agent, env, seed, step, seed + step) for agent in agents for env in "xy" for seed in (0, 1) for step in (1, 2)
     ]
     table = pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"])
-    write_report(table, tmp_path / "deep" / "out", baseline="base")
+    report(table, tmp_path / "deep" / "out", baseline="base")
     files = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert all(file.startswith("deep/out/") for file in files)
     bars = {file for file in files if "improvement-" in file and file.endswith(".csv")}

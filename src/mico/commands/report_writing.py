@@ -56,7 +56,7 @@ class Written:
     missing: tuple[str, ...]
 
 
-def write_report(
+def report(
     sources: Source | str | Sequence[Source | str],
     out: Path | str,
     *,
@@ -101,7 +101,7 @@ def write_report(
         >>> rows = [("ppo", "CartPole", seed, 100 * k, 20.0 * k + seed) for seed in range(3) for k in range(1, 6)]
         >>> results = pd.DataFrame(rows, columns=["algo", "env", "seed", "step", "score"])
         >>> out = Path(tempfile.mkdtemp()) / "report"
-        >>> write_report(results, out, columns={"algo": "agent"}).name
+        >>> report(results, out, columns={"algo": "agent"}).name
         'report.html'
     """
     several = list(sources) if isinstance(sources, Sequence) and not isinstance(sources, str) else [sources]

@@ -3,10 +3,18 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from mico._extras import require
+
 if TYPE_CHECKING:
     from mico.deep.trained import Trained, load
 
 __all__ = ["Trained", "load"]
+
+require("jax", "mico.deep")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def __getattr__(name: str) -> Any:

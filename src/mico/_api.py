@@ -1,0 +1,242 @@
+"""The functions of the top level that train, load and evaluate."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from mico._checks import count
+from mico._extras import require
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Float
+
+    from mico.deep.agents import AbstractAgent
+    from mico.deep.envs import AbstractEnv, AbstractHostEnv
+    from mico.deep.metric_losses import AbstractMetricLoss
+    from mico.deep.options import Choice, Option
+    from mico.deep.settings import Run
+    from mico.deep.train import Callback, Progress
+    from mico.deep.trained import Trained
+
+
+def train(
+    env: "str | AbstractEnv | AbstractHostEnv",
+    agent: "str | AbstractAgent" = "dqn",
+    metric: "str | AbstractMetricLoss | None" = "none",
+    *,
+    seeds: int | str | Iterable[int],
+    steps: int | float | str,
+    out: str | PathLike[str],
+    resume: bool = False,
+    preset: str | None = None,
+    callbacks: "Callback | Sequence[Callback]" = (),
+    progress: bool | None = None,
+    checkpoint_seconds: float = 300.0,
+    **fields: Any,
+) -> "list[Trained]":
+    """Train agents, with or without a metric loss, and return the trained runs.
+
+    Every combination of the seeds and of the fields that are given as lists is a run. Runs are independent: each has
+    its own environment, replay and random numbers. They are trained together as a fleet, one program on a GPU and a
+    program for each core on a CPU, and leave logs, checkpoints and weights in `out`, as `mico train` does.
+
+    Args:
+        env: A name such as "minatar/breakout", "mdp/four-rooms", "mdp/mine.npz", "gym/CartPole-v1" or "atari/pong",
+            or an environment object of `mico.deep.envs`.
+        agent: "dqn", "rainbow", "qr-dqn", "iqn", "m-iqn" or "sac", or an agent object of `mico.deep.agents`.
+        metric: "none", "mico" or another metric loss by name, or an object of `mico.deep.metric_losses`.
+        seeds: A seed, or several: a run for each.
+        steps: Agent steps of each run: 200_000, 2e5 or "200k".
+        out: The folder for logs, checkpoints and weights; a new or empty one unless `resume`.
+        resume: Continue the training in `out` where it was interrupted, or for more steps, or begin if `out` is new.
+        preset: Hyper-parameters by name ("minatar", "atari", "vector", "control", "table"); by default the
+            environment's family decides.
+        callbacks: Called with every `LogRow` right after it was written: `run` (its name), `index`, `step` and
+            `values`. A callback that returns True stops the training after a checkpoint.
+        progress: Show progress; by default on a terminal and in a notebook.
+        checkpoint_seconds: Seconds between checkpoints; 0 saves after every chunk of steps.
+        **fields: Hyper-parameters by their names on the command line, such as
+            `**{"metric.alpha": [0, 0.01], "schedule.epsilon_decay": 10_000}`. A list makes a run for each value.
+
+    Returns:
+        The trained runs, seeds varying fastest, as `mico.load` returns them.
+
+    Raises:
+        ValueError: If a name, a field or a value is not valid, or `out` holds something else.
+        KeyboardInterrupt: On Ctrl-C, after a checkpoint is written: `resume=True` continues.
+
+    Examples:
+        >>> import mico
+        >>> runs = mico.train(
+        ...     "mdp/four-rooms", "dqn", "mico", seeds=[0, 1], steps=2_000, out=folder, **{"metric.alpha": [0, 0.01]}
+        ... )
+        >>> len(runs), runs[0].step
+        (4, 2000)
+    """
+    require("jax", "mico.train")
+    import mico.deep.train as training
+    from mico.deep.settings import run_names
+
+    runs, total = _runs(env, agent, metric, preset, fields, seeds, steps)
+    with _display(runs, progress) as report:
+        training.train(
+            runs,
+            Path(out),
+            steps=total,
+            resume=resume,
+            manner=training.Manner(checkpoint_seconds),
+            report=report,
+            callbacks=[callbacks] if callable(callbacks) else [*callbacks],
+        )
+    return [load(Path(out) / name) for name in run_names(runs)]
+
+
+def load(folder: str | PathLike[str]) -> "Trained":
+    """Load a trained run with its newest weights; it may still be training.
+
+    Args:
+        folder: The folder of one run, such as "runs/demo/dqn-mico-seed0".
+
+    Returns:
+        The run, with `act`, `predict`, `represent`, `distance` and `evaluate`.
+
+    Raises:
+        ValueError: If the folder holds no run, or several (they are named), or one without weights yet.
+
+    Examples:
+        >>> run = mico.load(folder / "dqn-mico-alpha0.01-seed0")
+        >>> run.settings.env.name
+        'mdp/four-rooms'
+    """
+    require("jax", "mico.load")
+    from mico.deep.trained import load
+
+    return load(Path(folder))
+
+
+def evaluate(
+    run: "Trained | str | PathLike[str]",
+    *,
+    episodes: int | float | str = 100,
+    seed: int,
+    epsilon: float = 0.001,
+    max_steps: int | float | str = 27_000,
+) -> 'Float[np.ndarray, " E"]':
+    """Play episodes with a trained run and return the return of each.
+
+    Args:
+        run: A trained run, or its folder.
+        episodes: How many episodes to play.
+        seed: The seed of the environments and of the random actions.
+        epsilon: The share of random actions.
+        max_steps: Longer episodes are cut off after so many steps.
+
+    Returns:
+        The undiscounted return of each episode.
+
+    Raises:
+        ValueError: If the folder holds no run, or a number is out of range.
+
+    Examples:
+        >>> mico.evaluate(runs[0], episodes=10, seed=0).shape
+        (10,)
+    """
+    require("jax", "mico.evaluate")
+    from mico.deep.evaluation import evaluate
+    from mico.deep.trained import Trained
+
+    trained = run if isinstance(run, Trained) else load(run)
+    return evaluate(
+        trained,
+        episodes=count(episodes, "episodes"),
+        seed=seed,
+        epsilon=epsilon,
+        max_steps=count(max_steps, "max_steps"),
+    )
+
+
+def _runs(
+    env: Any, agent: Any, metric: Any, preset: str | None, fields: Mapping[str, Any], seeds: Any, steps: Any
+) -> "tuple[list[Run], int]":
+    """Build the runs, seeds varying fastest, and read the number of steps."""
+    from mico.deep.options import Choice
+
+    own, names = {}, {}
+    for part, given in (("env", env), ("agent", agent), ("metric", metric)):
+        names[part], known = _name(part, given)
+        own |= known
+    choice = Choice(**names, preset=preset)
+    choice.check()
+    total = count(steps, "steps")
+    lists = own | _lists(choice, fields)
+    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+    numbers = [count(seed, "seeds") for seed in ([seeds] if isinstance(seeds, int | str) else seeds)]
+    if not numbers:
+        raise ValueError("seeds must hold at least one seed, got none")
+    return [choice.run(one, seed) for one in combinations for seed in numbers], total
+
+
+def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
+    """The registered name of a part of a run, and the fields of an object that was given in place of a name."""
+    from mico.deep.agents import AGENTS
+    from mico.deep.envs import AbstractEnv, AbstractHostEnv
+    from mico.deep.metric_losses import METRIC_LOSSES
+
+    if isinstance(given, str) or (given is None and part == "metric"):
+        return given or "none", {}
+    if part == "env":
+        if not isinstance(given, AbstractEnv | AbstractHostEnv):
+            raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {type(given).__name__}")
+        return given.name, {f"env.{name}": [value] for name, value in given.settings().items()}
+    registry = AGENTS if part == "agent" else METRIC_LOSSES
+    name = next((name for name, kind in registry.items() if type(given) is kind), None)
+    if name is None:
+        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {given!r}")
+    return name, {f"{part}.{field.name}": [getattr(given, field.name)] for field in dataclasses.fields(registry[name])}
+
+
+def _lists(choice: "Choice", fields: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The values of each field, by its dotted name; unknown fields and lists where one value must do are refused."""
+    options = {f"{part}.{option.name}": option for part, own in choice.options().items() for option in own}
+    lists = {}
+    for given, value in fields.items():
+        name = given.replace("__", ".").replace("-", "_")
+        if name not in options:
+            near = difflib.get_close_matches(name, options, n=3, cutoff=0.5)
+            hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(options)}"
+            raise ValueError(f"{given} is no field of this training: {hint}")
+        several = isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1
+        lists[name] = [_fit(options[name], name, one) for one in (value if several else [value])]
+        if not lists[name]:
+            raise ValueError(f"{name} must have a value, got an empty list")
+        if len(lists[name]) > 1 and not options[name].varies:
+            raise ValueError(f"{name} must be one value for all runs that are trained together, got {value!r}")
+    return lists
+
+
+def _fit(option: "Option", name: str, value: Any) -> Any:
+    """A value as its field holds it: counts as people write them become integers."""
+    kinds = {option.kind, *get_args(option.kind)}
+    if int in kinds and float not in kinds and isinstance(value, int | float | str):
+        words = {word for kind in kinds for word in get_args(kind)}  # a field may also take words
+        return value if value in words else count(value, name)
+    return option._replace(name=name).fitted(getattr(value, "item", lambda: value)())
+
+
+@contextmanager
+def _display(runs: "list[Run]", progress: bool | None) -> "Iterator[Callable[[Progress], None]]":
+    """Show progress on a terminal and in a notebook, or as asked; yields the function that `train` reports to."""
+    from mico.commands.training_display import Display
+
+    display = Display(runs)
+    if not (display.console.is_terminal or display.console.is_jupyter if progress is None else progress):
+        yield lambda progress: None
+        return
+    with display:
+        yield display.update
