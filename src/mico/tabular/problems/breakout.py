@@ -156,5 +156,12 @@ def fewest_states(height: int, width: int, brick_rows: int) -> int:
 
 
 def small_breakout(*, height: int = 5, width: int = 4, brick_rows: int = 1, discount: float = 0.9) -> Problem:
-    """A Breakout small enough to list its states; a lost ball begins a new game."""
+    """A Breakout small enough to list its states; a lost ball begins a new game.
+
+    Args:
+        height: Number of rows of the board; at least brick_rows + 3.
+        width: Number of columns of the board, at least 2.
+        brick_rows: Rows of bricks below the free top row; brick_rows times width may be at most 20.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
     return Problem(Breakout(height, width, brick_rows).mdp(discount))

@@ -49,7 +49,12 @@ DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
 
 
 def load(path: Path | str, *, discount: float | None = None) -> Problem:
-    """The problem in a file; `discount` takes the place of the file's."""
+    """The problem in a file; `discount` takes the place of the file's.
+
+    Args:
+        path: File whose name ends in .npz or .json.
+        discount: Discount factor in [0, 1) that replaces the one in the file.
+    """
     check_kind("path", path, PathLike | str, "a path")
     path = Path(path)
     read = _archive if _suffix(path) == ".npz" else _object

@@ -43,7 +43,16 @@ def garnet_problem(
     discount: float = 0.9,
     branching: Branching = "printed",
 ) -> Problem:
-    """A random MDP by the paper's Garnet recipe."""
+    """A random MDP by the paper's Garnet recipe.
+
+    Args:
+        seed: Seed of the random draws that make the MDP: one seed always gives one MDP.
+        num_states: Number of states.
+        num_actions: Number of actions in each state.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        branching: How many next states an action may have: `printed` draws from 1 to num_states, as the paper says,
+            `n-1` from 1 to num_states - 1, as the released generators do.
+    """
     return Problem(garnet(num_states, num_actions, seed=seed, discount=discount, branching=branching))
 
 
@@ -60,6 +69,14 @@ def sparse_garnet(
 
     Next states are distinct and drawn evenly, their weights are uniform numbers, normalised; each state pays one of
     `levels` rewards, even steps from 0 to 1, whatever the action.
+
+    Args:
+        seed: Seed of the random draws that make the MDP: one seed always gives one MDP.
+        num_states: Number of states.
+        num_actions: Number of actions in each state.
+        next_states: Number of next states that each action can lead to.
+        levels: Number of different rewards, evenly spaced from 0 to 1.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
     """
     counts = (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("next_states", next_states, 1))
     for name, number, least in (*counts, ("levels", levels, 2), ("seed", seed, 0)):

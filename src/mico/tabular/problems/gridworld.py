@@ -93,7 +93,17 @@ def open_grid(
     dynamics: Dynamics = "absorbing",
     slip: float = 0.0,
 ) -> Problem:
-    """A grid without walls; the goal is the lower right corner unless given as a state."""
+    """A grid without walls; the goal is the lower right corner unless given as a state.
+
+    Args:
+        height: Number of rows of the grid.
+        width: Number of columns of the grid.
+        goal: Number of the goal state, counting free cells row by row from 0. Default: the lower right corner.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end.
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
+    """
     for name, size in (("height", height), ("width", width)):
         check_whole(name, size, 1)
     cells = _numbered(np.ones((height, width), dtype=bool))
@@ -104,7 +114,15 @@ def open_grid(
 def four_rooms(
     *, goal: int | None = None, discount: float = 0.9, dynamics: Dynamics = "absorbing", slip: float = 0.0
 ) -> Problem:
-    """Four rooms of Sutton, Precup and Singh (1999), 104 states; the goal is the right-hand hallway unless given."""
+    """Four rooms of Sutton, Precup and Singh (1999), 104 states; the goal is the right-hand hallway unless given.
+
+    Args:
+        goal: Number of the goal state, counting free cells row by row from 0. Default: the right-hand hallway.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end.
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
+    """
     return from_map(_FOUR_ROOMS, discount=discount, goal=goal, dynamics=dynamics, slip=slip)
 
 
@@ -114,6 +132,13 @@ def mirrored_rooms(
     """Mirrored rooms of Castro (2020), 31 states: two 3×5 rooms and a door, a goal in each room's upper right corner.
 
     The walls and goals are the published ones; there the dynamics are the `"continuing"` ones.
+
+    Args:
+        goal: Number of the goal state, counting free cells row by row from 0. Default: the two upper right corners.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end.
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
     """
     return from_map(_MIRRORED_ROOMS, discount=discount, goal=goal, dynamics=dynamics, slip=slip)
 
@@ -124,6 +149,13 @@ def dayan(
     """The grid task of Dayan (1993), 66 states: a 7×11 room with a barrier that is open to the right.
 
     The goal, in the middle of the pocket, is ours.
+
+    Args:
+        goal: Number of the goal state, counting free cells row by row from 0. Default: the middle of the pocket.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end.
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
     """
     return from_map(_DAYAN, discount=discount, goal=goal, dynamics=dynamics, slip=slip)
 
@@ -136,7 +168,16 @@ def map_file(
     dynamics: Dynamics = "absorbing",
     slip: float = 0.0,
 ) -> Problem:
-    """A grid world from a text file: # walls, spaces or dots for free cells, G goals."""
+    """A grid world from a text file: # walls, spaces or dots for free cells, G goals.
+
+    Args:
+        path: Text file with the map: `#` for walls, spaces or dots for free cells, `G` for goals.
+        goal: Number of the goal state, counting free cells row by row from 0. Default: the cells marked G.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end.
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
+    """
     check_kind("path", path, PathLike | str, "a path")
     try:
         text = Path(path).read_text(encoding="utf-8")  # a string will do as well

@@ -23,7 +23,13 @@ def from_gymnasium(env: Any, *, discount: float) -> MDP:
 
 
 def frozen_lake(*, map: Literal["4x4", "8x8"] = "4x4", slippery: bool = True, discount: float = 0.9) -> Problem:
-    """FrozenLake-v1 of Gymnasium; the sink is the last state and has no cell."""
+    """FrozenLake-v1 of Gymnasium; the sink is the last state and has no cell.
+
+    Args:
+        map: Which of Gymnasium's two maps of the lake.
+        slippery: Whether a move goes sideways two times out of three, as in Gymnasium.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
     if map not in ("4x4", "8x8"):
         raise ValueError(f"map must be '4x4' or '8x8', not {map!r}")
     with closing(_made("FrozenLake-v1", map_name=map, is_slippery=slippery)) as env:
@@ -34,12 +40,20 @@ def frozen_lake(*, map: Literal["4x4", "8x8"] = "4x4", slippery: bool = True, di
 
 
 def taxi(*, discount: float = 0.9) -> Problem:
-    """Taxi-v4 of Gymnasium, 500 states and the sink."""
+    """Taxi-v4 of Gymnasium, 500 states and the sink.
+
+    Args:
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
     return Problem(from_gymnasium("Taxi-v4", discount=discount))
 
 
 def cliff_walking(*, discount: float = 0.9) -> Problem:
-    """CliffWalking-v1 of Gymnasium, 4×12 cells and the sink, which has no cell."""
+    """CliffWalking-v1 of Gymnasium, 4×12 cells and the sink, which has no cell.
+
+    Args:
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+    """
     return Problem(
         from_gymnasium("CliffWalking-v1", discount=discount), Layout(np.arange(48).reshape(4, 12), goals=(47,))
     )
