@@ -108,7 +108,7 @@ def test_the_preset_is_that_of_the_family_or_the_given_one():
         ({"steps": 1.5}, "steps must be a whole number of at least 1, but is 1.5"),
         ({"env": []}, "env needs a value, but is empty"),
         ({"env": ["minatar/breakout", "minatar/breakout"]}, "env has 'minatar/breakout' twice"),
-        ({"env": ["minatr/breakout"]}, "env 'minatr/breakout' has no such family: did you mean minatar"),
+        ({"env": ["minatr/breakout"]}, "env 'minatr/breakout' is no environment: did you mean minatar/breakout"),
         ({"env": ["mdp/two-stat"]}, "env 'mdp/two-stat' is no problem: did you mean two-state"),
         ({"agent": ["dqm"]}, "agent 'dqm' is unknown: did you mean dqn"),
         ({"agent": [3]}, "agent must hold names, but has 3"),

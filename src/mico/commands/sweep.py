@@ -14,6 +14,7 @@ from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import Options, parse
 from mico.commands.text import in_bytes
 from mico.deep import host_memory
+from mico.deep.periods import few_rows
 from mico.deep.train import Manner
 from mico.results.folders import writable
 from mico.results.lock import exclusive
@@ -111,6 +112,9 @@ def _say_what_it_takes(console: Console, fleets: Sequence[Fleet], options: Optio
     largest = max(fleet.size for fleet in fleets)
     many = f"{runs} runs of {fleets[0].steps:,} steps in {len(fleets)} fleet{'s' * (len(fleets) != 1)}"
     console.print(f"{many}, the largest of about {in_bytes(largest)}.")
+    few = next(filter(None, map(_few_rows, fleets)), None)
+    if few is not None:
+        console.print(few)
     if options.dry_run and len(fleets) <= _LISTED:
         console.print(_table(fleets, options.out), soft_wrap=False)
     here: Device = "cpu" if jax.default_backend() == "cpu" else "gpu"
@@ -122,6 +126,11 @@ def _say_what_it_takes(console: Console, fleets: Sequence[Fleet], options: Optio
         known = ["How long it takes is not known: the pace of such runs was not measured."]
     for line in known:
         console.print(line)
+
+
+def _few_rows(fleet: Fleet) -> str | None:
+    cell = fleet.members[0].cell
+    return few_rows(cell.shape.choice.planned_schedule(dict(cell.fields), fleet.steps), fleet.steps)
 
 
 def _table(fleets: Sequence[Fleet], out: Path | None) -> Table:

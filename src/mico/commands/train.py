@@ -18,6 +18,7 @@ from rich.table import Table
 
 from mico.commands.text import in_bytes, moves
 from mico.commands.train_options import parse
+from mico.deep.periods import few_rows
 from mico.deep.settings import Run, varied
 from mico.deep.train import Manner, Progress, train
 from mico.results.intervals import described
@@ -129,6 +130,8 @@ class Display:
         self._console.print(f"{count} of {progress.steps:,} steps; the replay takes {size}.")
         if jax.default_backend() == "cpu" and math.prod(self._runs[0].observation_shape) > _LARGE:
             self._console.print("No accelerator is there: on a CPU learning from pictures of this size is slow.")
+        if few := few_rows(self._runs[0].schedule, progress.steps):
+            self._console.print(few)
         if progress.step == progress.steps:
             self._console.print("All steps were taken before: there is nothing to do.")
         elif progress.step:

@@ -36,7 +36,8 @@ def frozen_lake(*, map: Literal["4x4", "8x8"] = "4x4", slippery: bool = True, di
         marks = env.unwrapped.desc
         mdp = from_gymnasium(env, discount=discount)
     goals = np.flatnonzero(marks == b"G").tolist()
-    return Problem(mdp, Layout(np.arange(marks.size).reshape(marks.shape), tuple(goals)))
+    layout = Layout(np.arange(marks.size).reshape(marks.shape), tuple(goals))
+    return Problem(mdp, layout, actions=("←", "↓", "→", "↑"))
 
 
 def taxi(*, discount: float = 0.9) -> Problem:
@@ -45,7 +46,8 @@ def taxi(*, discount: float = 0.9) -> Problem:
     Args:
         discount: Discount factor γ of the MDP, at least 0 and below 1.
     """
-    return Problem(from_gymnasium("Taxi-v4", discount=discount))
+    actions = ("↓", "↑", "→", "←", "pick up", "drop off")
+    return Problem(from_gymnasium("Taxi-v4", discount=discount), actions=actions)
 
 
 def cliff_walking(*, discount: float = 0.9) -> Problem:
@@ -54,9 +56,8 @@ def cliff_walking(*, discount: float = 0.9) -> Problem:
     Args:
         discount: Discount factor γ of the MDP, at least 0 and below 1.
     """
-    return Problem(
-        from_gymnasium("CliffWalking-v1", discount=discount), Layout(np.arange(48).reshape(4, 12), goals=(47,))
-    )
+    layout = Layout(np.arange(48).reshape(4, 12), goals=(47,))
+    return Problem(from_gymnasium("CliffWalking-v1", discount=discount), layout, actions=("↑", "→", "↓", "←"))
 
 
 def _made(env_id: str, **options: Any) -> Any:

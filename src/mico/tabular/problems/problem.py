@@ -48,18 +48,21 @@ class Layout:
 @final
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An MDP; where it has one, its map, a name for each state, and the policy [S, A] that it comes with."""
+    """An MDP; where it has one, its map, names of states and of actions, and the policy [S, A] that it comes with."""
 
     mdp: MDP
     layout: Layout | None = None
     names: tuple[str, ...] | None = None
     policy: np.ndarray | None = None
+    actions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_kind("mdp", self.mdp, MDP, "an MDP")
         num_states = self.mdp.num_states
         if self.names is not None and len(self.names) != num_states:
             raise ValueError(f"names has {len(self.names)} entries, but the MDP has {num_states} states")
+        if self.actions is not None and len(self.actions) != self.mdp.num_actions:
+            raise ValueError(f"actions has {len(self.actions)} entries, but the MDP has {self.mdp.num_actions} actions")
         if self.layout is not None and self.layout.cells.max() >= num_states:
             raise ValueError(f"layout holds state {self.layout.cells.max()}, but the MDP has {num_states} states")
         if self.policy is not None:
