@@ -355,8 +355,9 @@ def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch
     monkeypatch.setattr(command, "_SILENCE", 0.0)
     monkeypatch.setattr(command, "_WINDOW", 1e-6)
     cli.main([*LAKE, "160", "--out", str(tmp_path)])
-    first, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    first, few, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert re.fullmatch(r"2 runs of 160 steps; the replay takes [\d.]+ kB\.", first)
+    assert few.startswith("The log of each run will have 4 rows, one every 40 steps: ")
     number = r"-?[\d.]+"
     progress = rf"step \d+ of 160; [\d,]+ steps/s, \d:\d\d:\d\d left; return {number} \({number} … {number}\)"
     assert re.fullmatch(progress, between[1]), between

@@ -17,7 +17,7 @@ from mico.deep.agents import AGENTS
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment, split_name
 from mico.deep.envs.names import near
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.periods import ROWS, log_period, whole_periods
+from mico.deep.periods import ROWS, log_period, whole, whole_periods
 from mico.deep.presets import FAMILY_PRESETS, PRESETS, SHORT_LOG_PERIODS
 from mico.deep.settings import Run, Schedule
 from mico.tabular import MDPS
@@ -116,7 +116,7 @@ class Choice(NamedTuple):
         """
         if fields.get("log_period") is not None:
             return Schedule(**whole_periods(fields))
-        usual = PRESETS[self._preset][self.agent].schedule.log_period
+        usual = whole(PRESETS[self._preset][self.agent].schedule.log_period, fields["update_period"])
         made = Schedule(**whole_periods({**fields, "log_period": usual}))
         if steps is None or self._preset not in SHORT_LOG_PERIODS:
             return made

@@ -27,19 +27,21 @@ def round_up(name: str, value: int, unit: int) -> int:
         >>> round_up("steps", 1000, 4)
         1000
     """
-    if value < 1 or unit < 1 or value % unit == 0:
-        return value
-    rounded = -(-value // unit) * unit
-    message = f"{name} is {rounded:,}, not {value:,}: rounded up to a multiple of {unit:,}, the steps between updates"
-    warnings.warn(message, stacklevel=2)
+    rounded = whole(value, unit)
+    if rounded != value:
+        about = f"rounded up to a multiple of {unit:,}, the steps between updates"
+        warnings.warn(f"{name} is {rounded:,}, not {value:,}: {about}", stacklevel=2)
     return rounded
+
+
+def whole(value: int, unit: int) -> int:
+    """The least multiple of a unit that is not below a value; numbers below 1 are left for their checks to refuse."""
+    return value if value < 1 or unit < 1 else -(-value // unit) * unit
 
 
 def whole_periods(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a schedule with each of its periods rounded up to a multiple of the update period."""
     unit = fields["update_period"]
-    if isinstance(unit, bool) or not isinstance(unit, int):
-        return dict(fields)  # which the schedule refuses
     own = {name: fields[name] for name in _PERIODS if isinstance(fields.get(name), int)}
     return {**fields, **{name: round_up(f"schedule.{name}", value, unit) for name, value in own.items()}}
 
