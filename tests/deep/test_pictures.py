@@ -125,8 +125,10 @@ ARROWS = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1)}
 
 @pytest.mark.parametrize(
     ("name", "options"),
-    [("four-rooms", {}), ("mirrored-rooms", {}), ("dayan", {}), ("open-grid", {}), ("frozen-lake", {"slippery": False})]
-    + [("cliff-walking", {})],
+    [
+        *((name, {}) for name in ("four-rooms", "mirrored-rooms", "dayan", "open-grid", "cliff-walking")),
+        ("frozen-lake", {"slippery": False}),
+    ],
 )
 def test_arrows_point_where_actions_lead(name, options):
     """From every cell to the one beside it, wherever an action moves at all."""
