@@ -73,9 +73,9 @@ def test_another_folder_is_refused_and_resuming_names_what_differs(whole, tmp_pa
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     argv = ["experiment", "counterexamples", "--out", str(tmp_path)]
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "--resume goes on" in stopped(capsys, *argv[1:])
+    assert "--resume continues" in stopped(capsys, *argv[1:])
     line = stopped(capsys, *argv[1:], "--resume", "--k", 3)
-    assert "k is 3.0, but 2.0 in what --resume goes on with" in line
+    assert "k is 3.0, but 2.0 in the experiment that --resume continues" in line
     (tmp_path / "cells").mkdir()  # as if it had been killed before these went
     (tmp_path / "cells" / "0.csv").write_text("x\n1\n")
     main([*argv, "--resume"])
@@ -153,7 +153,7 @@ def test_stopped_at_some_cell_it_goes_on_to_the_same_files(whole, tmp_path, how)
     os.kill(process.pid, how)
     _, said = process.communicate()
     if process.returncode:  # it may have been done already
-        assert (process.returncode, "--resume goes on" in said) == (
+        assert (process.returncode, "--resume continues" in said) == (
             (130, True) if how == signal.SIGINT else (-9, False)
         )
     subprocess.run([*command, cut, "--resume"], check=True, capture_output=True)

@@ -20,6 +20,7 @@ from mico.sweeps.grid import Sweep, cells
 from mico.sweeps.manifest import Limits, planned
 from mico.sweeps.named import SWEEPS
 from mico.sweeps.status import Status, read_status, write_status
+from mico.tabular import make, save
 from small_sweeps import flags_of_pair, pair_of_fleets, small_sweep
 
 SOMEWHERE = ["--out", "unused"]
@@ -91,6 +92,25 @@ def test_flags_take_the_place_of_what_a_name_or_a_file_says(tmp_path):
     assert found == Sweep(
         400, ("mdp/two-state",), preset="vector", fields={"agent.horizon": (1, 2), "schedule.epsilon": (0.5,)}
     )
+
+
+def test_steps_are_counts_in_whole_updates_of_all_runs(tmp_path):
+    assert sweep("--env", "mdp/two-state", "--steps", "1e4").steps == 10_000
+    (tmp_path / "x.toml").write_text('steps = 1e3\nenv = "mdp/two-state"\n[fields]\nschedule.update_period = [3, 4]\n')
+    with pytest.warns(UserWarning, match=r"^steps is 1,008, not 1,000: rounded up to a multiple of 12"):
+        assert sweep(tmp_path / "x.toml").steps == 1_008
+
+
+def test_files_of_mdps_are_whole_paths(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save("mine.npz", make("two-state"))
+    assert sweep("--env", "mdp/mine.npz", "mdp/two-state", "--steps", 400).env == (
+        f"mdp/{tmp_path}/mine.npz", "mdp/two-state"
+    )  # fmt: skip
+    cli.main(["sweep", "--env", "mdp/mine.npz", "--steps", "1000", "--seeds", "0", "1", "--dry-run"])
+    assert "000-mdp-mine.npz-dqn-none" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"^env has several files called mine.npz"):
+        sweep("--env", "mdp/mine.npz", "mdp/./mine.npz", "--steps", 400)
 
 
 def test_fields_are_those_of_any_run():

@@ -2,10 +2,12 @@
 
 import dataclasses
 import io
+import json
 import re
 import resource
 import subprocess
 import sys
+import warnings
 from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -56,7 +58,7 @@ def test_the_first_example_of_the_documentation():
 @pytest.mark.parametrize("agent", VALUE_AGENTS)
 def test_presets_by_environment_and_by_name(agent):
     for env, preset in (("mdp/two-state", "table"), ("gym/CartPole-v1", "vector")):
-        (run,) = runs("--env", env, "--agent", agent)
+        (run,) = runs("--env", env, "--agent", agent, "--steps", "10M")  # so many that the log period is the preset's
         assert FAMILY_PRESETS[env.partition("/")[0]] == preset
         assert (run.agent, run.network, run.replay, run.schedule) == PRESETS[preset][agent][:4]
         assert run.metric is None
@@ -69,7 +71,7 @@ def test_presets_by_environment_and_by_name(agent):
 
 def test_presets_of_an_actor():
     for env, preset in (("gym/Pendulum-v1", "vector"), ("control/pendulum-swingup", "control")):
-        (run,) = runs("--env", env, "--agent", "sac", "--metric", "mico")
+        (run,) = runs("--env", env, "--agent", "sac", "--metric", "mico", "--steps", "10M")
         assert (run.agent, run.network, run.replay, run.schedule) == PRESETS[preset]["sac"][:4]
         assert run.metric == METRIC_LOSSES["mico"](alpha=1e-5, second="frozen")
 
@@ -210,7 +212,12 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--agent dqm", "agent 'dqm' is unknown: did you mean dqn, qr-dqn?"),
         ("--metric mic", "metric 'mic' is unknown: did you mean mico, dbc-mico?"),
         ("--preset atar", "preset 'atar' is unknown: did you mean atari, minatar, table?"),
-        ("--env mdb/garnet", "env 'mdb/garnet' has no such family: did you mean mdp?"),
+        ("--env mdb/garnet", "env 'mdb/garnet' is no environment: did you mean mdp/garnet?"),
+        ("--env breakout", "env 'breakout' is no environment: did you mean minatar/breakout or atari/breakout?"),
+        ("--env four-rooms --env.slip 0.1", "did you mean mdp/four-rooms?"),
+        ("--env CartPole-v1", "did you mean gym/CartPole-v1?"),
+        ("--env walker-walk", "did you mean control/walker-walk?"),
+        ("--env mdp/none.npz", "none.npz: No such file or directory"),
         ("--env mdp/fourrooms --env.goal 3", "env 'mdp/fourrooms' is no problem: did you mean four-rooms"),
         ("--env minatar/brekout", "game 'brekout' is not in MinAtar: did you mean breakout"),
         ("--env minatar", "env 'minatar' names a family alone: say which one, minatar/..."),
@@ -220,7 +227,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--agent sac --preset atari", "agent 'sac' has no settings in preset atari, which is for dqn, rainbow"),
         ("--agent sac --env gym/CartPole-v1", "'sac' needs continuous actions, but those of gym/CartPole-v1 are discr"),
         ("--agent sac --env gym/Pendulum-v1 --schedule.target-period 9", "target_period of agent 'sac' must be none"),
-        ("--schedule.target-period None", "target_period of agent 'dqn' must be a number, but is None"),
+        ("--schedule.target-period none", "target_period of agent 'dqn' must be a number, but is None"),
         ("--agent", "--agent: expected one argument"),
         ("--agent.learning-rate", "agent.learning_rate needs a value"),
         ("--agent.learning-rate -1", "learning_rate must lie in [0, inf], but is -1.0"),
@@ -231,7 +238,8 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--seeds -1", "seed must lie in [0, 2³¹), but is -1"),
         ("--seeds 4 4", "several are dqn-none-seed4: give each seed"),
         ("--replay.capacity 3", "capacity must be at least 8, but is 3"),
-        ("--steps 6", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 6"),
+        ("--steps 0", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 0"),
+        ("--steps -8", "steps must be a multiple of update_period 4 in [1, 2³¹), but is -8"),
         ("--env mdp/two-state --preset minatar", "encoder 'minatar' needs images of 3×3 or more, not [2]"),
     ],
 )
@@ -245,14 +253,60 @@ def test_frames_are_steps_of_the_emulator():
     assert parse([*atari, "--frames", "4000", "--env.frame-skip", "2"]).steps == 2_000
 
 
+def rounded(flags):
+    """What was parsed, and the lines that are said of it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = parse(["--out", "unused", *flags.split()])
+    return found, [str(one.message) for one in said]
+
+
+@pytest.mark.parametrize(
+    ("flags", "steps", "line"),
+    [
+        ("--steps 1001", 1_004, "steps is 1,004, not 1,001: rounded up to a multiple of 4, the steps between updates"),
+        ("--steps 1e6", 1_000_000, None),
+        ("--steps 200k", 200_000, None),
+        ("--env mdp/two-state --steps 1001", 1_001, None),
+        ("--env atari/pong --frames 402", 104, "frames is 416, not 402: rounded up to a multiple of 16, the steps "),
+        ("--env atari/pong --frames 1M", 250_000, None),
+    ],
+)
+def test_counts_are_read_as_people_type_them_and_rounded_up_to_whole_updates(flags, steps, line):
+    found, said = rounded(flags)
+    assert found.steps == steps
+    assert len(said) == (line is not None)
+    assert all(one.startswith(line) for one in said)
+
+
+def test_periods_are_rounded_up_to_whole_updates_too():
+    found, said = rounded("--steps 4000 --schedule.log-period 250 --schedule.target-period 1e3 --replay.capacity 1.5k")
+    (run,) = found.runs
+    assert (run.schedule.log_period, run.schedule.target_period, run.replay.capacity) == (252, 1_000, 1_500)
+    assert said == ["schedule.log_period is 252, not 250: rounded up to a multiple of 4, the steps between updates"]
+
+
+def test_a_resumed_training_keeps_its_log_period(tmp_path):
+    def log_period(steps, *more):
+        (run,) = parse(["--env", "mdp/two-state", "--steps", steps, "--out", str(tmp_path), *more]).runs
+        return run.schedule.log_period
+
+    assert (log_period("20k"), log_period("40k"), log_period("10M")) == (500, 1_000, 5_000)
+    (run,) = parse(["--env", "mdp/two-state", "--steps", "20k", "--out", str(tmp_path)]).runs
+    (tmp_path / "fleet.json").write_text(json.dumps({"settings": [describe(run)]}))
+    assert log_period("40k", "--resume") == 500
+    assert log_period("40k") == 1_000
+    assert log_period("40k", "--resume", "--schedule.log-period", "200") == 200
+    (tmp_path / "fleet.json").write_text("damaged, which the training itself refuses")
+    assert log_period("40k", "--resume") == 1_000
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         ("--env atari/pong", "steps is missing"),
         ("--env atari/pong --frames 400 --steps 100", "steps is 100 and frames is 400: give one of them"),
-        ("--env atari/pong --frames 402", "frames must be a positive multiple of 16, env.frame_skip 4 × "),
-        ("--env atari/pong --frames 8", "× schedule.update_period 4, but is 8"),
-        ("--env atari/pong --frames -16", "schedule.update_period 4, but is -16"),
+        ("--env atari/pong --frames -16", "frames must be at least 1, but is -16"),
         ("--env atari/ --steps 100", "names a family alone: say which one, atari/"),
         ("--env atari/pnog --steps 4", "did you mean pong"),
         ("--frames 400", "frames is 400, but only Atari has frames, and not minatar/breakout"),
@@ -303,8 +357,9 @@ def test_lines_where_there_is_no_terminal(tmp_path, trained, capsys, monkeypatch
     monkeypatch.setattr(training_display, "_SHORTEST", 0.0)
     monkeypatch.setattr(training_display, "_SHARE", 0.0)
     cli.main([*LAKE, "160", "--out", str(tmp_path)])
-    first, compiling, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
+    first, few, compiling, *between, last = [line for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert re.fullmatch(r"2 runs of 160 steps; their replay buffers take [\d.]+ kB\.", first)
+    assert few.startswith("The log of each run will have 4 rows, one every 40 steps: ")
     assert compiling == "Compiling …"
     number = r"-?[\d.]+"
     progress = rf"step \d+ of 160; .*; return {number} \({number} … {number}\)"

@@ -8,6 +8,7 @@ import pytest
 from mico.commands.train_line import train_line
 from mico.commands.train_options import parse
 from mico.deep.settings import describe
+from mico.tabular import make, save
 
 LINES = [
     "--env minatar/breakout --metric mico --metric.alpha 0 0.01 --seeds 0 3",
@@ -34,6 +35,23 @@ def test_a_fleet_and_each_of_its_runs_are_made_again(line):
         options, steps, again = parse(words[2:])
         assert json.loads(json.dumps([describe(run) for run in again])) == some
         assert (steps, str(options.out)) == (4000, "x y")
+
+
+@pytest.mark.parametrize("ending", ["npz", "json"])
+def test_a_file_is_named_with_its_path(tmp_path, monkeypatch, ending):
+    monkeypatch.chdir(tmp_path)
+    save(f"it is.{ending}", make("five-state"))
+    runs = described(["--env", f"mdp/./it is.{ending}", "--metric", "mico", "--env.max-steps", "7"])
+    words = shlex.split(train_line(runs, steps=4000, out="x"))
+    assert words[words.index("--env") + 1] == f"mdp/{tmp_path}/it is.{ending}"
+    monkeypatch.chdir("/")
+    assert described(words[2:-4]) == runs
+
+
+def test_the_digest_of_a_map_is_no_flag(tmp_path):
+    (tmp_path / "map.txt").write_text("..G")
+    runs = described(["--env", "mdp/map", "--env.path", str(tmp_path / "map.txt")])
+    assert described(shlex.split(train_line(runs, steps=4000, out="x"))[2:-4]) == runs
 
 
 def test_what_one_command_cannot_make_has_none():

@@ -1,5 +1,6 @@
 """`mico watch`: the video that it leaves, what it says, and what it refuses."""
 
+import gymnasium
 import jax
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from mico import cli
 from mico.commands import watch
 from mico.deep import learner, load
 from mico.deep.envs import environment
+from mico.deep.envs.host import episode_seed
 from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import MICo
 from mico.deep.networks import Network
@@ -16,6 +18,7 @@ from mico.deep.outputs import Outputs
 from mico.deep.parameters import save_parameters
 from mico.deep.pictures import pictures
 from mico.results.folders import writable
+from mico.tabular import make, save
 from small_runs import small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -143,6 +146,34 @@ def test_a_fleet_of_one_is_its_run_and_the_video_lies_in_it(tmp_path, capsys):
     assert "so far in 12 steps" in capsys.readouterr().out
 
 
+def test_gymnasium_draws_itself(tmp_path, handed, capsys):
+    pytest.importorskip("pygame")
+    parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8)}
+    run = saved(tmp_path / "fleet", "pole", **parts)
+    mico(run, *QUICK, "--neighbours", 2)
+    (play,) = handed
+    assert play.pictures.shape[1:] == (224, 336, 3)  # of 400 × 600
+    assert play.stored.shape[1:] == (64, 96, 3)
+    assert len({picture.tobytes() for picture in play.pictures}) > 1
+    env = gymnasium.make("CartPole-v1", render_mode="rgb_array")
+    seed = int(jax.random.randint(jax.random.split(jax.random.key(0))[0], (1,), 0, 2**31 - 1)[0])
+    env.reset(seed=episode_seed(seed, 0))
+    first = np.asarray(Image.fromarray(env.render()).resize((336, 224), Image.Resampling.BOX))
+    np.testing.assert_array_equal(play.pictures[0], first)
+    assert capsys.readouterr().err == ""
+
+
+def test_an_mdp_from_a_file_is_shown_by_its_states(tmp_path, handed):
+    save(tmp_path / "mine.json", make("five-state"))
+    run = saved(tmp_path / "fleet", env=environment(f"mdp/{tmp_path}/mine.json"))
+    mico(run, *QUICK, "--neighbours", 2)
+    (play,) = handed
+    assert play.title.startswith("mdp/mine.json ")
+    assert set(play.labels) <= {"s1", "s2", "t1", "t2"}
+    assert set(play.stored_labels) <= {"s1", "s2", "t1", "t2"}
+    assert (len(play.labels), len(play.stored_labels)) == (len(play.pictures), len(play.stored))
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -150,7 +181,6 @@ def test_a_fleet_of_one_is_its_run_and_the_video_lies_in_it(tmp_path, capsys):
         (["several"], "several is not the folder of a run: it has no config.json; the runs in it are one, two"),
         (["empty"], "empty holds no run"),
         (["damaged"], "params/40.eqx is damaged: it does not have its digest"),
-        (["pole"], "gym/CartPole-v1 cannot be watched: its frames are float32 of shape [4], not images"),
         (["it", "--neighbours", "-1"], "neighbours must be at least 0, but is -1"),
         (["it", "--neighbours", "50", "--memory", "20"], "neighbours must be at most memory 20, but is 50"),
         (["it", "--memory", "0"], "memory must be at least 1, but is 0"),
@@ -176,9 +206,6 @@ def test_errors_are_one_line_and_leave_nothing(folder, tmp_path, monkeypatch, ca
     if argv[0] == "damaged":
         saved(tmp_path / "fleet", "damaged").rename("damaged")
         (tmp_path / "damaged" / "params" / "40.eqx").write_bytes(b"nothing")
-    if argv[0] == "pole":
-        parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8)}
-        saved(tmp_path / "fleet", "pole", **parts).rename("pole")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SystemExit) as stop:
         mico(*argv)

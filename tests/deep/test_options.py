@@ -26,6 +26,10 @@ from mico.deep.presets import PRESETS
         (bool, True, True),
         (Path, Path("x"), "x"),
         (Path, "x", "x"),
+        (int, "10k", 10_000),
+        (int, 1e5, 100_000),
+        (int | None, "1e3", 1_000),
+        (int | Literal["original"], "2M", 2_000_000),
     ],
 )
 def test_values_that_fit(kind, value, fitted):
@@ -57,6 +61,51 @@ def test_a_choice_with_fields_is_what_the_flags_of_train_make():
     which = ["--env", "minatar/asterix", "--agent", "rainbow", "--metric", "ksme", "--preset", "atari", "--seeds", "3"]
     *_, (run,) = parse([*which, *flags, "--steps", "400", "--out", "unused"])
     assert Choice("minatar/asterix", "rainbow", "ksme", "atari").run(fields, 3) == run
+
+
+@pytest.mark.parametrize(
+    ("env", "agent", "steps", "log_period"),
+    [
+        ("mdp/two-state", "dqn", None, 5_000),
+        ("mdp/two-state", "dqn", 20_000, 500),
+        ("mdp/two-state", "dqn", 33_333, 800),  # copies are 100 steps apart
+        ("mdp/two-state", "dqn", 3_000, 50),
+        ("mdp/two-state", "dqn", 30, 1),
+        ("mdp/two-state", "dqn", 10_000_000, 5_000),
+        ("gym/CartPole-v1", "dqn", 20_000, 500),
+        ("gym/CartPole-v1", "dqn", 6_000, 100),
+        ("gym/CartPole-v1", "dqn", 4, 4),
+        ("gym/CartPole-v1", "dqn", 1_000_000, 1_000),
+        ("gym/Pendulum-v1", "sac", 20_000, 500),
+        ("minatar/breakout", "dqn", 20_000, 10_000),
+    ],
+)
+def test_the_log_period_follows_the_steps_in_small_presets_alone(env, agent, steps, log_period):
+    choice = Choice(env, agent, "none", None)
+    schedule = choice.run({}, 0, steps=steps).schedule
+    assert schedule.log_period == log_period
+    assert schedule == choice.planned_schedule({}, steps)
+    assert choice.run({"schedule.log_period": 4_000}, 0, steps=steps).schedule.log_period == 4_000
+
+
+def test_periods_are_rounded_up_with_a_warning():
+    choice = Choice("minatar/breakout", "dqn", "none", None)
+    with pytest.warns(UserWarning, match=r"^schedule.learning_starts is 504, not 501: rounded up to a multiple of 4"):
+        run = choice.run({"schedule.learning_starts": 501}, 0)
+    assert run.schedule.learning_starts == 504
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"schedule.log_perod": 3}, r"^schedule.log_perod is no field of this run: did you mean schedule.log_period"),
+        ({"replay.capacity": 1.5}, r"^replay.capacity cannot be 1.5: it is a whole number$"),
+        ({"agent.discount": "much"}, r"^agent.discount cannot be 'much': it is a number$"),
+    ],
+)
+def test_fields_that_are_none_or_do_not_fit_are_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Choice("mdp/two-state", "dqn", "none", None).run(fields, 0)
 
 
 def test_what_a_problem_needs_is_asked_for():

@@ -1,14 +1,28 @@
 """Frames as pictures: planes by hand, maps both ways, and names of actions as other packages have them."""
 
+import sys
+
+import gymnasium
 import minatar
 import numpy as np
 import pytest
 
 from mico.deep.envs import AbstractHostEnv, environment
-from mico.deep.pictures import action_names, check_pictures, pictures
+from mico.deep.pictures import action_names, check_pictures, pictures, shrunk, state_names
 from mico.deep.types import Spec
+from mico.tabular import make as make_problem
 
 GAMES = ("breakout", "asterix", "freeway", "seaquest", "space-invaders")
+
+
+class Dumb(gymnasium.Env):
+    """An environment of Gymnasium that cannot be drawn."""
+
+    observation_space = gymnasium.spaces.Box(0, 1, (4,))
+    action_space = gymnasium.spaces.Discrete(2)
+
+
+gymnasium.register("Dumb-v0", Dumb, max_episode_steps=3)
 
 
 class Shown(AbstractHostEnv):
@@ -68,11 +82,14 @@ def test_one_hot_states_are_drawn_on_their_map_as_images_are():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
+        (
+            environment("gym/Dumb-v0"),
+            r"gym/Dumb-v0 cannot be watched: it has no render mode rgb_array, and its frames are",
+        ),
         (Shown((4,), "float32"), r"gym/Shown cannot be watched: its frames are float32 of shape \[4\], not images"),
         (Shown((128,), "uint8"), r"frames are uint8 of shape \[128\], not images"),
         (Shown((8, 8, 4), "uint8"), r"shape \[8, 8, 4\], not images"),
         (Shown((8, 8), "float32"), "float32"),
-        (environment("mdp/five-state"), "mdp/five-state cannot be watched: it has no map to show its states on"),
     ],
 )
 def test_what_cannot_be_looked_at_says_why(env, message):
@@ -99,4 +116,69 @@ def test_actions_of_atari_are_those_of_gymnasium():
 
 
 def test_other_actions_are_numbered():
-    assert action_names(environment("mdp/four-rooms")) == ("0", "1", "2", "3")
+    assert action_names(environment("mdp/garnet", seed=0)) == ("0", "1", "2", "3")
+    assert action_names(environment("gym/CartPole-v1")) == ("0", "1")
+
+
+ARROWS = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *((name, {}) for name in ("four-rooms", "mirrored-rooms", "dayan", "open-grid", "cliff-walking")),
+        ("frozen-lake", {"slippery": False}),
+    ],
+)
+def test_arrows_point_where_actions_lead(name, options):
+    """From every cell to the one beside it, wherever an action moves at all."""
+    problem = make_problem(name, **options)
+    place = {int(state): (row, column) for (row, column), state in np.ndenumerate(problem.layout.cells) if state >= 0}
+    moves = 0
+    for state, action, following, *_ in zip(*problem.mdp.outcomes(), strict=True):
+        if state in place and following in place and state != following and (name, following) != ("cliff-walking", 36):
+            arrow = ARROWS[action_names(environment(f"mdp/{name}", **options))[action]]
+            assert tuple(np.subtract(place[following], place[state])) == arrow
+            moves += 1
+    assert moves > len(place)
+
+
+def test_states_without_a_map_are_squares_in_rows():
+    env = environment("mdp/five-state")  # states 0 to 4, of which the last is absorbing
+    drawn = pictures(env, np.eye(5, dtype=bool))
+    middles = drawn[:, 2::4, 2::4]
+    assert middles.shape == (5, 2, 3, 3)
+    colours = middles.reshape(5, 6, 3)
+    agent, other, absorbing, ground = colours[0, 0], colours[0, 1], colours[0, 4], colours[0, 5]
+    assert len({tuple(colour) for colour in (agent, other, absorbing, ground)}) == 4
+    for state in range(5):
+        expected = [agent if square == state else absorbing if square == 4 else other for square in range(5)]
+        np.testing.assert_array_equal(colours[state], [*expected, ground])
+    assert (drawn[:, ::4] == ground).all()  # the gaps between rows
+    assert pictures(environment("mdp/sparse-garnet", seed=0, num_states=6500), np.eye(1, 6500, dtype=bool)).shape == (
+        1, 81, 81, 3
+    )  # fmt: skip
+
+
+def test_states_have_names_or_numbers_however_they_are_seen():
+    one_hot, image = (environment("mdp/four-rooms", observation=shown) for shown in ("one-hot", "image"))
+    cells = one_hot.problem.layout.cells
+    seen = np.stack([np.stack([cells == state, cells < 0, cells < -1], axis=-1) for state in (0, 57)])
+    assert state_names(image, seen) == ("state 0", "state 57")
+    assert state_names(one_hot, np.eye(104, dtype=bool)[[0, 57]]) == ("state 0", "state 57")
+    assert state_names(environment("mdp/five-state"), np.eye(5, dtype=bool)[[1]]) == ("s2",)
+    assert state_names(environment("minatar/breakout"), np.zeros((1, 10, 10, 4), dtype=bool)) == ()
+
+
+def test_images_are_shrunk_and_never_enlarged():
+    image = np.arange(4 * 8 * 3, dtype=np.uint8).reshape(4, 8, 3)
+    np.testing.assert_array_equal(shrunk(image, 8), image)
+    halved = image.reshape(2, 2, 4, 2, 3).mean(axis=(1, 3))
+    np.testing.assert_allclose(shrunk(image, 4), halved, atol=1)
+
+
+def test_what_a_drawing_lacks_is_named(monkeypatch):
+    pytest.importorskip("pygame")
+    monkeypatch.setitem(sys.modules, "pygame", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^Drawing CartPole-v1 needs a package: .*pip install"):
+        check_pictures(environment("gym/CartPole-v1"))

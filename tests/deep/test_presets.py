@@ -41,7 +41,7 @@ def values(settings):
 
 
 def expected_agent(name):
-    """What every preset shares."""
+    """What presets share, but for the discount factor of `table`."""
     shared = {"horizon": HORIZONS[name], "discount": 0.99, "reward_clip": None}
     return shared | {"importance": IMPORTANCE[name], "priorities": "combined"} | OWN[name]
 
@@ -135,6 +135,28 @@ def test_an_actor_on_vectors():
     memory = {"capacity": 100_000, "batch_size": 128, "stack": 1, "sampling": "uniform", "next": "true-frame"}
     assert values(preset.replay) == memory
     assert values(preset.schedule) == EACH_STEP | {"learning_starts": 1_000}
+
+
+@pytest.mark.parametrize("name", AGENT_NAMES)
+def test_table(name):
+    """Ours, for small MDPs: an update each step, a smaller discount factor, and fewer sampled fractions."""
+    preset = PRESETS["table"][name]
+    own = {"support": 10.0} if name == "rainbow" else {}
+    own |= {field: 16 for field in QUANTILES if field.startswith("num_") and field != "num_cosines" and "iqn" in name}
+    adam = {"learning_rate": 1e-3, "adam_epsilon": 3.125e-4}
+    assert values(preset.agent) == expected_agent(name) | {"discount": 0.95} | adam | own
+    assert values(preset.network) == network(name, encoder="table", width=64, hidden=64)
+    assert values(preset.replay) == replay(name, capacity=20_000)
+    assert preset.alpha == ALPHAS[name]
+    assert values(preset.schedule) == {
+        "log_period": 5_000,  # at most: a fortieth of the steps
+        "learning_starts": 1_000,
+        "update_period": 1,
+        "target_period": 100,
+        "epsilon": 0.01,
+        "epsilon_decay": 10_000,
+        "acting": "after-learning",
+    }
 
 
 def test_which_agents_a_family_has():

@@ -1,7 +1,6 @@
 """Fleets: every cell in one of them, none that mixes programs, and none larger than it may be."""
 
 from collections import Counter
-from dataclasses import replace
 
 import jax
 import pytest
@@ -116,8 +115,8 @@ def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside()
 
 
 def test_steps_that_updates_do_not_divide_are_refused_before_anything_runs():
-    with pytest.raises(ValueError, match="steps must be a multiple of update_period 4, got 402"):
-        planned(replace(small_sweep(), steps=402))
+    with pytest.raises(ValueError, match="steps must be a multiple of 4, but is 402: the next is 404"):
+        planned(small_sweep(steps=402, fields={"schedule.update_period": [4]}))
 
 
 def test_runs_that_cannot_be_are_refused_before_anything_runs():

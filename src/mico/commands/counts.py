@@ -1,6 +1,7 @@
 """Whole numbers on the command line, as people type them: 200000, 200k, 2M or 1e6."""
 
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -31,3 +32,40 @@ OptionalCount = Annotated[
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     ),
 ]
+
+
+def several_numbers(kind: Any, *, metavar: str | None = None) -> Any:
+    """What tyro reads numbers of a kind by, one or several; None for a type that has no number in it.
+
+    Whole numbers are read as counts. A word that may stand in place of a number is read too, `none` for None.
+    """
+    kinds = {kind, *get_args(kind)}
+    if not kinds & {int, float}:
+        return None
+    literals = [one for one in kinds if get_origin(one) is Literal]
+    words: dict[str, Any] = {word: word for one in literals for word in get_args(one)}
+    words |= {"none": None} if NoneType in kinds else {}
+    name, read = ("INT", count) if int in kinds else ("FLOAT", _number)
+    one = "|".join([name, *words])
+    spec = PrimitiveConstructorSpec(
+        nargs="*",
+        metavar=one if metavar is None else metavar.format(one),
+        instance_from_str=lambda given: tuple(
+            words[word] if word in words else read(word) for word in map(_plain, given)
+        ),
+        is_instance=lambda value: isinstance(value, tuple),
+        str_from_instance=lambda value: ["none" if each is None else str(each) for each in value],
+    )
+    return Annotated[tuple[Any, ...], spec]
+
+
+def _plain(word: str) -> str:
+    """None as the command line writes it, also where it is written as in Python."""
+    return "none" if word.lower() == "none" else word
+
+
+def _number(word: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise ValueError(f"a number is needed, got {word!r}") from None

@@ -1,4 +1,4 @@
-"""`mico evaluate RUN`: what a trained run scores."""
+"""`mico evaluate RUN`: the returns of trained runs."""
 
 import os
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from mico.commands.counts import Count
 from mico.deep import load
 from mico.deep.evaluation import evaluate
 from mico.results.intervals import described, printed
@@ -21,12 +22,14 @@ class Options:
     """Plays trained runs and prints their returns, with 95% intervals of the mean over episodes."""
 
     runs: Annotated[
-        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="folders of runs, or of fleets")
+        tuple[Path, ...],
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN ...", help="Folders of runs, or of fleets, all of whose runs are evaluated."),
     ]
-    episodes: Annotated[int, tyro.conf.arg(help="of each run")] = 100
-    epsilon: Annotated[float, tyro.conf.arg(help="share of random actions")] = 0.001
-    max_steps: Annotated[int, tyro.conf.arg(help="where episodes are cut")] = 27_000
-    seed: Annotated[int, tyro.conf.arg(help="of the environments and the random actions")] = 0
+    episodes: Annotated[Count, tyro.conf.arg(help="Episodes of each run.")] = 100
+    epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action.")] = 0.001
+    max_steps: Annotated[Count, tyro.conf.arg(help="Steps after which an episode is truncated.")] = 27_000
+    seed: Annotated[int, tyro.conf.arg(help="Random seed of the environments and of the actions.")] = 0
 
 
 def main(argv: list[str]) -> None:

@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from mico import __version__
+from mico.commands.counts import OptionalCount
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
@@ -39,12 +40,13 @@ class Options:
 
     out: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="PATH", help="folder for the files", help_behavior_hint="(default: out/NAME)"),
+        tyro.conf.arg(metavar="FOLDER", help="Folder for the files.", help_behavior_hint="(default: out/NAME)"),
     ] = None
-    quick: Annotated[bool, tyro.conf.arg(help="a minute's version")] = False
-    resume: Annotated[bool, tyro.conf.arg(help="go on with what OUT has of the same experiment")] = False
+    quick: Annotated[bool, tyro.conf.arg(help="Run a small version that takes about a minute.")] = False
+    resume: Annotated[bool, tyro.conf.arg(help="Continue the same experiment in OUT if it was interrupted.")] = False
     workers: Annotated[
-        int | None, tyro.conf.arg(metavar="INT", help="processes", help_behavior_hint="(default: one a core)")
+        OptionalCount,
+        tyro.conf.arg(help="Processes that work at the same time.", help_behavior_hint="(default: one for each core)"),
     ] = None
 
 
@@ -60,6 +62,7 @@ def main(argv: list[str]) -> None:
     options, config = _parsed(name, module, argv[1:])
     if options.workers is not None and options.workers < 1:
         raise ValueError(f"workers must be at least 1, but is {options.workers}")
+    getattr(module, "check", lambda config: None)(config)  # what it needs, before a folder is made
     with locked_folder(options.out or Path("out") / name) as out:
         _measure(name, module, config, options, out)
 
@@ -67,10 +70,18 @@ def main(argv: list[str]) -> None:
 def _say_which() -> None:
     shown = Table("name", "what it is", box=box.SIMPLE)
     for name, path in EXPERIMENTS.items():
-        shown.add_row(name, (importlib.import_module(path).__doc__ or "").split("\n")[0])
+        shown.add_row(name, _about(path))
     console = Console(highlight=False, markup=False)
     console.print("usage: mico experiment NAME [OPTIONS]; `mico experiment NAME --help` explains one.")
     console.print(shown)
+
+
+def _about(path: str) -> str:
+    """The first line of an experiment's module, or what it needs to be imported."""
+    try:
+        return (importlib.import_module(path).__doc__ or "").split("\n")[0]
+    except ModuleNotFoundError:
+        return "needs: pip install 'mico-rl[deep]'"
 
 
 def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, Any]:
@@ -101,7 +112,9 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
             try:
                 frame = module.run(config, evaluation)
             except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"stopped; what was measured is kept in {out}, and --resume goes on") from None
+                raise KeyboardInterrupt(
+                    f"stopped; what was measured is saved in {out}, and --resume continues"
+                ) from None
             except ValueError:
                 if is_new and not evaluation.has_any():
                     (out / _CONFIG).unlink()  # or the folder would be of use to nobody
@@ -160,7 +173,7 @@ def _claim(out: Path, described: dict[str, Any], resume: bool, free: Collection[
         write_json(path, described)
         return True
     if not resume:
-        raise ValueError(f"out {str(out)!r} has an experiment already: --resume goes on with it")
+        raise ValueError(f"out {str(out)!r} has an experiment already: --resume continues it")
     try:
         before = json.loads(path.read_text())
         old, new = (
@@ -172,7 +185,7 @@ def _claim(out: Path, described: dict[str, Any], resume: bool, free: Collection[
     for field_name in {**old, **new}:
         if field_name not in free and old.get(field_name) != new.get(field_name):
             there, here = old.get(field_name), new.get(field_name)
-            raise ValueError(f"{field_name} is {here!r}, but {there!r} in what --resume goes on with")
+            raise ValueError(f"{field_name} is {here!r}, but {there!r} in the experiment that --resume continues")
     return False
 
 

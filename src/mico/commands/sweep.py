@@ -15,6 +15,7 @@ from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import Options, parse
 from mico.commands.text import in_bytes
 from mico.deep import host_memory
+from mico.deep.periods import few_rows
 from mico.deep.train import Manner
 from mico.results.lock import locked_folder
 from mico.results.log import summary_writer
@@ -129,6 +130,7 @@ def _what_it_takes(fleets: Sequence[Fleet], options: Options, sweep: Sweep, *, f
     largest = max(fleet.size for fleet in fleets)
     many = f"{runs} run{'s' * (runs != 1)} of {sweep.steps:,} steps in {_counted(fleets)}"
     lines = [f"{many}, the largest of about {in_bytes(largest)}."]
+    lines += [*filter(None, map(_few_rows, fleets))][:1]
     memory = _memory(options)
     if options.dry_run and options.memory is None and memory is not None and not fixed:
         lines.append(f"Fleets are sized for this machine, up to {in_bytes(memory)} each; --memory sets another size.")
@@ -155,6 +157,11 @@ def _time_on_gpu(sweep: Sweep, options: Options) -> str | None:
 
 def _counted(fleets: Sequence[Fleet]) -> str:
     return f"{len(fleets)} fleet{'s' * (len(fleets) != 1)}"
+
+
+def _few_rows(fleet: Fleet) -> str | None:
+    cell = fleet.members[0].cell
+    return few_rows(cell.shape.choice.planned_schedule(dict(cell.fields), fleet.steps), fleet.steps)
 
 
 def _table(fleets: Sequence[Fleet], out: Path | None) -> Table:

@@ -2,19 +2,24 @@
 
 import argparse
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, make_dataclass
 from itertools import product
+from math import lcm
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from mico._checks import count
+from mico.commands.counts import Count, OptionalCount, several_numbers
 from mico.commands.train_options import CheckpointSeconds, KeptReplay, TensorBoardToo
+from mico.deep.envs import split_name
 from mico.deep.options import PARTS, Option
+from mico.deep.periods import round_up
 from mico.sweeps.absent import shape_of
 from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import Sweep, named_values
+from mico.sweeps.grid import Sweep, cells, named_values
 from mico.sweeps.named import SWEEPS
 
 _NAMES = ("env", "agent", "metric")
@@ -23,7 +28,8 @@ _ENTRIES = ("steps", *_NAMES, "preset", "seeds")
 
 
 def _arg(purpose: str, default: str, metavar: str | None = None) -> Any:
-    return tyro.conf.arg(help=purpose, help_behavior_hint=f"(default: {default})", metavar=metavar)
+    """How an option is described; `default` says in words what holds without it."""
+    return tyro.conf.arg(help=purpose, help_behavior_hint=f"({default})", metavar=metavar)
 
 
 _Several = tuple[str, ...]
@@ -33,22 +39,36 @@ _Several = tuple[str, ...]
 class Options:
     """What every sweep has."""
 
-    out: Annotated[Path | None, _arg("folder for the sweep", "needed, save with --dry-run", "PATH")] = None
-    steps: Annotated[int | None, _arg("agent steps of each run", "needed", "INT")] = None
-    env: Annotated[_Several, _arg("family/member, one or several", "needed", "[NAME ...]")] = ()
-    agent: Annotated[_Several, _arg("agents", "dqn", "[NAME ...]")] = ()
-    metric: Annotated[_Several, _arg("metric losses; none is the baseline", "none", "[NAME ...]")] = ()
-    seeds: Annotated[tuple[int, ...], _arg("a run for each", "0", "[INT ...]")] = ()
-    preset: Annotated[str | None, _arg("settings by name", "by --env", "NAME")] = None
-    dry_run: Annotated[bool, tyro.conf.arg(help="say what there is to do and what it takes, and do nothing")] = False
-    devices: Annotated[int, tyro.conf.arg(help="how many the estimate of time is for")] = 1
-    memory: Annotated[float | None, _arg("gigabytes that a fleet may take", "what the device has", "FLOAT")] = None
-    max_runs: Annotated[int | None, _arg("runs that a fleet may have", "as memory allows", "INT")] = None
-    processes: Annotated[int, tyro.conf.arg(help="fleets at a time on this machine")] = 1
-    ray: Annotated[str | None, _arg("run on the Ray cluster at this address, or auto", "here", "ADDRESS")] = None
-    cpus: Annotated[float, tyro.conf.arg(help="cores of a fleet on Ray")] = 1.0
-    gpus: Annotated[float | None, _arg("GPUs of a fleet on Ray", "1 if there are any", "FLOAT")] = None
-    retries: Annotated[int, tyro.conf.arg(help="how often a fleet whose node or process is lost is tried again")] = 10
+    out: Annotated[Path | None, _arg("Folder for the sweep.", "required, except with --dry-run", "FOLDER")] = None
+    steps: Annotated[OptionalCount, _arg("Agent steps of each run, such as 20000, 200k or 1e6.", "required")] = None
+    env: Annotated[
+        _Several,
+        _arg("Environments as family/name, or mdp/FILE.npz: `mico list envs` shows names.", "required", "NAME ..."),
+    ] = ()
+    agent: Annotated[_Several, _arg("Agents.", "default: dqn", "NAME ...")] = ()
+    metric: Annotated[_Several, _arg("Metric losses; `none` is the baseline.", "default: none", "NAME ...")] = ()
+    seeds: Annotated[tuple[int, ...], _arg("Random seeds, one run for each.", "default: 0", "INT ...")] = ()
+    preset: Annotated[
+        str | None,
+        _arg("Values of all fields below that are not given.", "default: that of the environment's family", "NAME"),
+    ] = None
+    dry_run: Annotated[bool, tyro.conf.arg(help="Print what there is to do and how long it takes, and do nothing.")] = (
+        False
+    )
+    devices: Annotated[Count, tyro.conf.arg(help="Devices that the estimate of time is for.")] = 1
+    memory: Annotated[
+        float | None, _arg("Gigabytes that a fleet may take.", "default: what the device has", "FLOAT")
+    ] = None
+    max_runs: Annotated[OptionalCount, _arg("Most runs in a fleet.", "default: as many as memory allows")] = None
+    processes: Annotated[Count, tyro.conf.arg(help="Fleets trained at the same time on this machine.")] = 1
+    ray: Annotated[
+        str | None, _arg("Address of a Ray cluster to train on, or `auto`.", "default: this machine", "ADDRESS")
+    ] = None
+    cpus: Annotated[float, tyro.conf.arg(help="CPU cores of a fleet on Ray.")] = 1.0
+    gpus: Annotated[float | None, _arg("GPUs of a fleet on Ray.", "default: 1 if there are any", "FLOAT")] = None
+    retries: Annotated[
+        Count, tyro.conf.arg(help="How often a fleet is started again whose node or process was lost.")
+    ] = 10
     checkpoint_seconds: CheckpointSeconds = 300.0
     checkpoint_replay: KeptReplay = "whole"
     tensorboard: TensorBoardToo = False
@@ -91,14 +111,36 @@ def parse(argv: list[str]) -> tuple[Options, Sweep]:
     }
     if values:
         more["fields"] = named_values("fields", given.get("fields", {})) | values
-    return parsed.options, sweep_of(given | more)
+    return parsed.options, _checked(given | more)
+
+
+def _checked(entries: Mapping[str, Any]) -> Sweep:
+    """The sweep of these entries: its steps in whole updates, and files of MDPs by their whole paths."""
+    if entries.get("steps") is None:
+        raise ValueError("steps is missing: give --steps, the agent steps of each run")
+    sweep = sweep_of({**entries, "steps": count(entries["steps"], "steps")})
+    sweep = dataclasses.replace(sweep, env=_whole_paths(sweep.env))
+    kinds = {(cell.shape.choice, cell.fields) for cell in cells(sweep)}
+    periods = {choice.planned_schedule(dict(fields), None).update_period for choice, fields in kinds}
+    return dataclasses.replace(sweep, steps=round_up("steps", sweep.steps, lcm(*periods)))
+
+
+def _whole_paths(names: Sequence[str]) -> list[str]:
+    """Names of environments, with files from whatever folder the sweep is resumed in."""
+    files = {name: split_name(name).file for name in names}
+    whole = {name: name if file is None else f"mdp/{file.absolute()}" for name, file in files.items()}
+    names_of_files = [file.name for file in files.values() if file is not None]
+    twice = next((name for name in names_of_files if names_of_files.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"env has several files called {twice}, which results could not tell apart: rename one")
+    return list(whole.values())
 
 
 def _about() -> str:
     shown = "; ".join(f"{name}: {known.purpose}" for name, known in SWEEPS.items())
     return (
-        "A grid of runs, grouped into fleets, from flags, from a TOML or Python file, or by name, whose entries flags"
-        f" replace. Fields take several values each. Running the same again goes on. Names are {shown}."
+        "A grid of runs, grouped into fleets: from flags, from a TOML or Python file, or by name; flags replace entries"
+        f" of a file. Fields take several values each. The same command again resumes the sweep. Names are {shown}."
     )
 
 
@@ -131,7 +173,8 @@ def _group(options: list[Option]) -> type:
     """Fields as a dataclass that tyro can fill, none of them needed."""
     fields = []
     for option in options:
-        kind = float if option.kind == float | None else option.kind
-        shown = Annotated[tuple[kind, ...], tyro.conf.arg(help=option.purpose, help_behavior_hint="(default: preset)")]
+        numbers = several_numbers(option.kind, metavar="{} ...")
+        default = f"default: {option.usual or 'the preset'}"
+        shown = Annotated[numbers or tuple[option.kind, ...], _arg(option.purpose, default)]
         fields.append((option.name, shown, dataclasses.field(default=())))
     return make_dataclass("Group", fields, kw_only=True)

@@ -30,6 +30,7 @@ def train_line(settings: Sequence[Mapping[str, Any]], *, steps: int, out: str) -
 def _flags(settings: Mapping[str, Any]) -> dict[str, str]:
     """Each flag with its value, the parts' names first."""
     parts = {part: given or {} for part, given in settings.items() if part != "seed"}
+    parts["env"] = _named_by_file(parts["env"])
     flags = {f"--{part}": str(parts[part].get("name", "none")) for part in ("env", "agent", "metric")}
     flags["--seeds"] = str(settings["seed"])
     for part, given in parts.items():
@@ -41,6 +42,14 @@ def _flags(settings: Mapping[str, Any]) -> dict[str, str]:
             elif field != "name":
                 flags[f"--{part}.{name}"] = str(value)
     return flags
+
+
+def _named_by_file(env: Mapping[str, Any]) -> dict[str, Any]:
+    """What is known of an environment without the digest of its file, and an MDP's file in its name."""
+    known = {name: value for name, value in env.items() if name != "digest"}
+    if known["name"].lower().endswith((".npz", ".json")):
+        known["name"] = f"mdp/{known.pop('path')}"
+    return known
 
 
 def _default(env: str, field: str) -> Any:

@@ -11,46 +11,71 @@ from typing import Annotated, Any, NamedTuple
 
 import tyro
 
+from mico.commands.counts import OptionalCount, several_numbers
 from mico.commands.text import summary
 from mico.deep.agents import AGENTS
-from mico.deep.envs import ENVS, Atari
+from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Atari
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.options import METRICS, Choice, Option
+from mico.deep.options import METRICS, Choice, Option, kept_log_period
+from mico.deep.periods import round_up
 from mico.deep.presets import PRESETS
 from mico.deep.settings import Run
 from mico.deep.train import CheckpointReplay
 
 _DEFAULT_ENV = "minatar/breakout"
 
-CheckpointSeconds = Annotated[float, tyro.conf.arg(help="at least so many between checkpoints")]
-KeptReplay = Annotated[
-    CheckpointReplay, tyro.conf.arg(help="the replay in checkpoints; an empty one is filled again by who goes on")
+CheckpointSeconds = Annotated[
+    float, tyro.conf.arg(help="Seconds between checkpoints; 0 saves after every chunk of steps.")
 ]
-TensorBoardToo = Annotated[bool, tyro.conf.arg(help="write files for TensorBoard too")]
+KeptReplay = Annotated[
+    CheckpointReplay,
+    tyro.conf.arg(
+        help="Whether checkpoints hold the replay. With `empty` they are small, but a resumed run first fills its"
+        " replay again, so it does not end as an uninterrupted one."
+    ),
+]
+TensorBoardToo = Annotated[bool, tyro.conf.arg(help="Also write the log for TensorBoard.")]
+
+
+def _arg(purpose: str, default: str | None = None, metavar: str | None = None) -> Any:
+    """How an option is described; `default` says in words what holds without it."""
+    return tyro.conf.arg(help=purpose, help_behavior_hint=default and f"({default})", metavar=metavar)
 
 
 @dataclass(frozen=True)
 class Options:
     """What every training has."""
 
-    out: Annotated[Path, tyro.conf.arg(help="folder for logs, checkpoints and parameters")]
+    out: Annotated[Path, _arg("Folder for logs, checkpoints and parameters; it must be new or empty.", None, "FOLDER")]
     steps: Annotated[
-        int | None,
-        tyro.conf.arg(metavar="INT", help="agent steps of each run", help_behavior_hint="(needed, or --frames)"),
+        OptionalCount, _arg("Agent steps of each run, such as 20000, 200k or 1e6.", "required, or --frames")
     ] = None
     frames: Annotated[
-        int | None,
-        tyro.conf.arg(metavar="INT", help="instead of --steps, on Atari", help_behavior_hint="(usually 4 a step)"),
+        OptionalCount,
+        _arg("Atari frames of each run, in place of --steps; an agent step is usually 4 frames.", "Atari only"),
     ] = None
-    env: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"family/member of {', '.join(ENVS)}")] = _DEFAULT_ENV
-    agent: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(AGENTS)}")] = "dqn"
-    metric: Annotated[str, tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(METRICS)}")] = "none"
+    env: Annotated[
+        str,
+        _arg(
+            f"Environment as family/name, where the families are {', '.join(ENVS)}: `mico list envs` shows names."
+            " mdp/FILE.npz or mdp/FILE.json is an MDP of your own.",
+            metavar="NAME",
+        ),
+    ] = _DEFAULT_ENV
+    agent: Annotated[str, _arg(f"Agent, one of {', '.join(AGENTS)}.", metavar="NAME")] = "dqn"
+    metric: Annotated[
+        str, _arg(f"Metric loss beside the agent's own loss, one of {', '.join(METRICS)}.", metavar="NAME")
+    ] = "none"
     preset: Annotated[
         str | None,
-        tyro.conf.arg(metavar="NAME", help=f"one of {', '.join(PRESETS)}", help_behavior_hint="(default: by --env)"),
+        _arg(
+            f"Values of all fields below that are not given, one of {', '.join(PRESETS)}.",
+            "default: that of the environment's family",
+            "NAME",
+        ),
     ] = None
-    seeds: Annotated[tuple[int, ...], tyro.conf.arg(help="a run for each")] = (0,)
-    resume: Annotated[bool, tyro.conf.arg(help="go on with the runs in OUT, if there are any")] = False
+    seeds: Annotated[tuple[int, ...], _arg("Random seeds, one run for each.", metavar="INT ...")] = (0,)
+    resume: Annotated[bool, _arg("Continue the training in OUT if there is one, otherwise begin it.")] = False
     checkpoint_seconds: CheckpointSeconds = 300.0
     checkpoint_replay: KeptReplay = "whole"
     tensorboard: TensorBoardToo = False
@@ -73,28 +98,35 @@ def parse(argv: list[str]) -> Asked:
     about = f"{summary(AGENTS[chosen.agent])} A number given as a list makes a fleet of runs."
     pairs_off = (tyro.conf.FlagCreatePairsOff,)
     given = tyro.cli(every, prog="mico train", description=about, args=argv, config=pairs_off)
-    makers = chosen.makers()
-    fields = {name: _each(name, options[name], getattr(given, name)) for name in makers}
-    parts = {name: [make(**one) for one in fields[name]] for name, make in makers.items()}
-    runs = _runs(parts, given.options.seeds)
-    return Asked(given.options, _steps(given.options, runs[0]), runs)
+    fields = {name: _each(name, own, getattr(given, name)) for name, own in options.items()}
+    env = chosen.makers()["env"](**fields["env"][0])
+    steps = _steps(given.options, env, fields["schedule"][0]["update_period"])
+    if given.options.resume:
+        _keep_log_period(fields["schedule"], given.options.out)
+    parts = {name: [make(**one) for one in fields[name]] for name, make in chosen.makers(steps).items()}
+    return Asked(given.options, steps, _runs(parts, given.options.seeds))
 
 
-def _steps(options: Options, run: Run) -> int:
-    env = run.env
+def _keep_log_period(schedules: Sequence[dict[str, Any]], out: Path) -> None:
+    """Where no log period is given, keep that of the folder, also for more steps than it was made for."""
+    for schedule in schedules:
+        if schedule["log_period"] is None:
+            schedule["log_period"] = kept_log_period(out)
+
+
+def _steps(options: Options, env: AbstractEnv | AbstractHostEnv, update_period: int) -> int:
+    """Steps of each run, in whole updates."""
     if options.frames is None:
         if options.steps is None:
-            raise ValueError("steps is missing: --steps, or --frames on Atari")
-        return options.steps
+            raise ValueError("steps is missing: give --steps, or --frames on Atari")
+        return round_up("steps", options.steps, update_period)
     if options.steps is not None:
         raise ValueError(f"steps is {options.steps} and frames is {options.frames}: give one of them")
     if not isinstance(env, Atari):
         raise ValueError(f"frames is {options.frames}, but only Atari has frames, and not {env.name}: give --steps")
-    update = env.frame_skip * run.schedule.update_period
-    if options.frames < 1 or options.frames % update:
-        words = f"env.frame_skip {env.frame_skip} × schedule.update_period {run.schedule.update_period}"
-        raise ValueError(f"frames must be a positive multiple of {update}, {words}, but is {options.frames}")
-    return options.frames // env.frame_skip
+    if options.frames < 1:
+        raise ValueError(f"frames must be at least 1, but is {options.frames}")
+    return round_up("frames", options.frames, env.frame_skip * update_period) // env.frame_skip
 
 
 def _chosen(argv: list[str]) -> Choice:
@@ -116,14 +148,13 @@ def _chosen(argv: list[str]) -> Choice:
 
 def _group(flags: Sequence[Option]) -> type:
     """The flags as a dataclass that tyro can fill. All numbers may be lists, if only for a better word on it."""
-    lists = {int: tuple[int, ...], float: tuple[float, ...], float | None: tuple[float, ...] | None}
     fields = []
     for flag in flags:
-        kind, default = lists.get(flag.kind, flag.kind), flag.default
-        metavar = None if flag.varies or flag.kind not in lists else flag.kind.__name__.upper()
-        if flag.kind in lists and default not in (None, inspect.Parameter.empty):
+        numbers = several_numbers(flag.kind, metavar="{} ..." if flag.varies else None)
+        default = flag.default
+        if numbers is not None and default is not inspect.Parameter.empty:
             default = (default,)
-        shown = Annotated[kind, tyro.conf.arg(help=flag.purpose, metavar=metavar)]
+        shown = Annotated[numbers or flag.kind, _arg(flag.purpose, flag.usual and f"default: {flag.usual}")]
         required = default is inspect.Parameter.empty
         fields.append((flag.name, shown, dataclasses.field() if required else dataclasses.field(default=default)))
     return make_dataclass("Group", fields, kw_only=True)

@@ -20,6 +20,7 @@ from rich.table import Table
 from mico.commands.pace import Pace
 from mico.commands.text import in_bytes, moves
 from mico.deep.fields import flat
+from mico.deep.periods import few_rows
 from mico.deep.settings import Run, describe
 from mico.deep.train import Progress
 from mico.results.arms import arm_names
@@ -133,6 +134,8 @@ class Display:
         self.console.print(f"{runs} of {progress.steps:,} steps; {replay} {size}.")
         if jax.default_backend() == "cpu" and math.prod(self._runs[0].observation_shape) > _LARGE:
             self.console.print("No GPU was found: learning from images of this size is slow on a CPU.")
+        if few := few_rows(self._runs[0].schedule, progress.steps):
+            self.console.print(few)
         if progress.step == progress.steps:
             self.console.print(f"All {progress.steps:,} steps have been trained already.")
             return

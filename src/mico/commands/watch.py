@@ -8,37 +8,51 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from mico.commands.counts import Count
 from mico.commands.text import in_bytes
 from mico.deep import Trained, load
 from mico.deep.alike import Distance, Neighbours, distance_name, neighbours
+from mico.deep.envs import Tabular
 from mico.deep.envs.host import episode_seed
-from mico.deep.pictures import action_names, check_pictures, pictures
+from mico.deep.pictures import action_names, check_pictures, pictures, state_names
 from mico.deep.settings import describe
 from mico.deep.watching import Seen, distinct, play, returned
 from mico.results.log import run_folders
-from mico.results.stills import Play, Stills
+from mico.results.stills import SIDE, SMALL, Play, Stills
 from mico.results.videos import check_video, write_video
 
 
 @dataclass(frozen=True)
 class Options:
-    """Plays a trained run and shows what it sees, its values of the actions, and what it takes for alike."""
+    """Play a trained run and draw what it sees, its action values, and the stored frames most similar to it."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="the folder of a run")]
+    run: Annotated[
+        Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="Folder of a run, or of a fleet of one run.")
+    ]
     out: Annotated[
-        Path | None, tyro.conf.arg(metavar="PATH", help="the video, .gif or .mp4; by default watch.gif in RUN")
+        Path | None,
+        tyro.conf.arg(
+            metavar="FILE",
+            help="The video, .gif or .mp4.",
+            help_behavior_hint="(default: watch.gif in the run's folder)",
+        ),
     ] = None
-    force: Annotated[bool, tyro.conf.arg(help="replace a video that is there")] = False
-    episodes: Annotated[int, tyro.conf.arg(help="to show")] = 1
-    steps: Annotated[int, tyro.conf.arg(help="to show at most")] = 500
-    epsilon: Annotated[float, tyro.conf.arg(help="share of random actions")] = 0.001
-    seed: Annotated[int, tyro.conf.arg(help="of the environment and the random actions, as in evaluate")] = 0
-    fps: Annotated[float, tyro.conf.arg(help="steps shown in a second")] = 10.0
-    neighbours: Annotated[int, tyro.conf.arg(help="stored frames to show that are nearest, 0 for none")] = 4
-    memory: Annotated[int, tyro.conf.arg(help="steps played first, whose frames are stored")] = 2000
-    memory_epsilon: Annotated[float, tyro.conf.arg(help="share of random actions in those")] = 0.1
+    force: Annotated[bool, tyro.conf.arg(help="Replace a video that exists.")] = False
+    episodes: Annotated[Count, tyro.conf.arg(help="Episodes to show.")] = 1
+    steps: Annotated[Count, tyro.conf.arg(help="Steps to show at most.")] = 500
+    epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action.")] = 0.001
+    seed: Annotated[int, tyro.conf.arg(help="Random seed of the environment and of the actions, as in evaluate.")] = 0
+    fps: Annotated[float, tyro.conf.arg(help="Steps shown in a second.")] = 10.0
+    neighbours: Annotated[Count, tyro.conf.arg(help="Most similar stored frames to show; 0 is none.")] = 4
+    memory: Annotated[Count, tyro.conf.arg(help="Steps of other episodes, played first, whose frames are stored.")] = (
+        2000
+    )
+    memory_epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action in those steps.")] = 0.1
     distance: Annotated[
-        Distance, tyro.conf.arg(help="as learnt, or without what each state has to itself (reduced)")
+        Distance,
+        tyro.conf.arg(
+            help="Distance of frames: as learnt, or reduced by each frame's distance to itself (docs/watch.md)."
+        ),
     ] = "reduced"
 
 
@@ -55,7 +69,7 @@ def main(argv: list[str]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with console.status("playing"):
         length = {"steps": options.steps, "episodes": options.episodes}
-        seen = play(trained, **length, seed=options.seed, epsilon=options.epsilon)
+        seen = play(trained, **length, seed=options.seed, epsilon=options.epsilon, rendered=SIDE)
         stored, near = _alike(trained, seen, options)
     with console.status("drawing"):
         write_video(out, Stills(_play(trained, seen, (stored, near), options)), fps=options.fps)
@@ -83,10 +97,11 @@ def _folder(given: Path) -> Path:
 
 
 def _alike(trained: Trained, seen: Seen, options: Options) -> tuple[Seen, Neighbours]:
-    """What is stored, from other episodes than those that are shown, and of it the nearest to each step."""
+    """What is stored, from other episodes than those that are shown, and the nearest of it to each step."""
     steps = options.memory if options.neighbours else 1
     other = episode_seed(options.seed, 1)
-    stored = distinct(play(trained, steps=steps, episodes=None, seed=other, epsilon=options.memory_epsilon))
+    chance = {"seed": other, "epsilon": options.memory_epsilon}
+    stored = distinct(play(trained, steps=steps, episodes=None, **chance, rendered=SMALL))
     return stored, neighbours(trained, seen, stored, count=options.neighbours, distance=options.distance)
 
 
@@ -94,20 +109,23 @@ def _play(trained: Trained, seen: Seen, alike: tuple[Seen, Neighbours], options:
     described, env = describe(trained.settings), trained.settings.env
     stored, near = alike
     metric = "no metric" if described["metric"] is None else described["metric"]["name"]
+    has_map = isinstance(env, Tabular) and env.problem.layout is not None
     agent = f"{described['agent']['name']}, {metric}, seed {described['seed']}"
     return Play(
         title=f"{env.name}   {agent}   {trained.step:,} steps",
         actions=action_names(env),
-        pictures=pictures(env, seen.frame),
+        pictures=pictures(env, seen.frame) if seen.rendered is None else seen.rendered,
         values=seen.values,
         worth=seen.worth,
         action=seen.action if env.spec.num_actions else None,
         reward=seen.reward,
         returned=returned(seen),
         ended=seen.ended,
-        stored=pictures(env, stored.frame),
+        stored=pictures(env, stored.frame) if stored.rendered is None else stored.rendered,
         neighbours=near.index,
         distances=near.distance,
+        labels=state_names(env, seen.frame),
+        stored_labels=() if has_map else state_names(env, stored.frame),
         caption=f"nearest of {len(stored.frame):,} stored, by {distance_name(trained, options.distance)}",
     )
 

@@ -9,12 +9,12 @@ import equinox as eqx
 
 
 def fixed(default: Any, purpose: str) -> Any:
-    """A whole number, a choice or a name: the same for every run of a fleet."""
+    """A whole number, a choice or a name: the same for every run of a fleet. `purpose` is its sentence in the help."""
     return eqx.field(static=True, default=default, metadata={"help": purpose})
 
 
 def number(default: float | None, purpose: str) -> Any:
-    """A number that the runs of a fleet may have each their own of."""
+    """A number that may differ between the runs of a fleet. `purpose` is its sentence in the help."""
     return eqx.field(default=default, metadata={"help": purpose})
 
 

@@ -67,14 +67,16 @@ class Network(eqx.Module):
     """Which encoder, how wide the head's hidden layers are, how weights start, and what convolutions compute in."""
 
     encoder: Literal["minatar", "nature", "control", "mlp", "table"] = fixed(
-        "minatar", "what turns observations into φ"
+        "minatar", "Encoder that turns an observation into its representation φ."
     )
-    width: int = fixed(128, "of the encoder's layers, where it leaves that open (mlp, table; control with states)")
-    latent: int = fixed(0, "size that φ is projected to, by a dense layer and a layer norm; 0 for none")
-    squash: Squash = fixed("tanh", "what keeps φ within bounds, if it is projected")
-    hidden: int = fixed(128, "units between φ and the output; 0 for none")
-    initialiser: Initialiser = fixed("xavier", "rule by which weights are drawn at first")
-    precision: Precision = fixed("float32", "what the encoder computes in, and what IQN makes of fractions")
+    width: int = fixed(128, "Units of a layer of the encoders mlp and table, and of control with states.")
+    latent: int = fixed(0, "Size that φ is projected to by a dense layer and a layer norm; 0 is no projection.")
+    squash: Squash = fixed("tanh", "Function that bounds φ where it is projected.")
+    hidden: int = fixed(128, "Units of the hidden layer between φ and the output; 0 is no hidden layer.")
+    initialiser: Initialiser = fixed("xavier", "Distribution that the initial weights are drawn from.")
+    precision: Precision = fixed(
+        "float32", "Number type that the encoder, and IQN's embedding of fractions, compute in."
+    )
 
     def __check_init__(self) -> None:
         check_choices(self)

@@ -25,12 +25,14 @@ class Replay(eqx.Module):
     first of the next episode; and no window has a time-out in it.
     """
 
-    capacity: int = fixed(1_000_000, "frames it has room for")
-    batch_size: int = fixed(32, "windows drawn for an update")
-    stack: int = fixed(1, "frames that make an observation")
-    sampling: Literal["uniform", "prioritised"] = fixed("uniform", "how windows are drawn")
+    capacity: int = fixed(1_000_000, "Frames that the replay holds.")
+    batch_size: int = fixed(32, "Transitions in the batch of an update.")
+    stack: int = fixed(1, "Successive frames that are stacked to an observation.")
+    sampling: Literal["uniform", "prioritised"] = fixed("uniform", "How transitions are sampled from the replay.")
     next: Literal["true-frame", "reset-frame"] = fixed(
-        "true-frame", "what follows an episode's last step: its true last frame, or what is written next"
+        "true-frame",
+        "Next frame of an episode's last transition: the episode's true last frame, or as in Dopamine the first frame"
+        " written after the reset.",
     )
 
     def __check_init__(self) -> None:

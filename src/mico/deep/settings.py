@@ -22,18 +22,23 @@ Acting = Literal["after-learning", "while-learning"]
 
 
 class Schedule(eqx.Module):
-    """When a run learns, copies its target network, explores and writes a row of its log, in agent steps."""
+    """When a run learns, copies its target network, explores and writes a row of its log, in agent steps.
 
-    learning_starts: int = fixed(1_000, "steps before the first update")
-    update_period: int = fixed(4, "steps between updates")
+    Periods must be multiples of the update period; `mico.deep.options.Choice` and the command line round them up.
+    """
+
+    learning_starts: int = fixed(1_000, "Steps before the first update.")
+    update_period: int = fixed(4, "Steps between updates.")
     target_period: int | None = fixed(
-        1_000, "steps between copies to the target network; none where it follows with every update"
+        1_000, "Steps between copies to the target network; `none` where it is a moving average, as with SAC."
     )
-    epsilon: float = number(0.01, "share of random actions in the end")
-    epsilon_decay: int = fixed(250_000, "steps, once learning starts, in which that share falls from 1")
-    log_period: int = fixed(10_000, "steps between rows of the log")
+    epsilon: float = number(0.01, "Exploration rate ε, the probability of a random action, after its decay.")
+    epsilon_decay: int = fixed(250_000, "Steps after learning starts in which ε falls linearly from 1.")
+    log_period: int = fixed(10_000, "Steps between rows of the log.")
     acting: Acting = fixed(
-        "after-learning", "whether the action that follows an update is chosen by it, or before, and taken meanwhile"
+        "after-learning",
+        "Whether the action after an update waits for it, or is chosen by the parameters before it and taken while the"
+        " device learns.",
     )
 
     def __check_init__(self) -> None:
@@ -43,9 +48,11 @@ class Schedule(eqx.Module):
             check_least(self, target_period=1)
         check_range(self, epsilon=(0.0, 1.0))
         for name in ("learning_starts", "target_period", "log_period"):
-            if (getattr(self, name) or 0) % self.update_period:
+            value, unit = getattr(self, name) or 0, self.update_period
+            if value % unit:
+                least = -(-value // unit) * unit
                 raise ValueError(
-                    f"{name} must be a multiple of update_period {self.update_period}, but is {getattr(self, name)}"
+                    f"{name} must be a multiple of update_period {unit}, but is {value}: the next is {least}"
                 )
 
     def exploration(self, time: Int[Array, ""]) -> Float[Array, ""]:

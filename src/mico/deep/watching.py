@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt8
 
 from mico.deep import frames, learner
-from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes, Gym
 from mico.deep.evaluation import CHUNK
+from mico.deep.pictures import shrunk
 from mico.deep.settings import Run
 from mico.deep.trained import Trained
 from mico.deep.types import Params
@@ -29,10 +30,25 @@ class Seen(NamedTuple):
     action: Shaped[np.ndarray, "T ..."]
     reward: Float[np.ndarray, " T"]
     ended: Bool[np.ndarray, " T"]
+    rendered: UInt8[np.ndarray, "T H W 3"] | None = None
 
 
-def play(trained: Trained, *, steps: int, episodes: int | None, seed: int, epsilon: float) -> Seen:
-    """So many steps, or fewer where so many episodes have ended; the first is that of `evaluate` for the same seed."""
+def play(
+    trained: Trained, *, steps: int, episodes: int | None, seed: int, epsilon: float, rendered: int | None = None
+) -> Seen:
+    """Play some episodes of a trained run; the first is that of `evaluate` for the same seed.
+
+    Args:
+        trained: The run.
+        steps: Steps to play at most.
+        episodes: Episodes after which to stop; None plays all of the steps.
+        seed: Random seed of the environment and of the actions.
+        epsilon: Probability of a random action.
+        rendered: Where a Gymnasium environment draws itself, the longer side of its images in pixels; None draws none.
+
+    Returns:
+        What was seen at each step.
+    """
     for name, count in (("steps", steps), ("episodes", episodes)):
         if count is not None and count < 1:
             raise ValueError(f"{name} must be at least 1, but is {count}")
@@ -41,7 +57,8 @@ def play(trained: Trained, *, steps: int, episodes: int | None, seed: int, epsil
     if not 0 <= epsilon <= 1:
         raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
     run, begin, go = trained.settings, *jax.random.split(jax.random.key(seed))
-    world = _Inside(run.env, begin) if isinstance(run.env, AbstractEnv) else _Outside(run.env, begin)
+    env = run.env
+    world = _Inside(env, begin) if isinstance(env, AbstractEnv) else _Outside(env, begin, rendered)
     try:
         return _played(trained, world, (jnp.asarray(epsilon, dtype=float), go), steps, episodes)
     finally:
@@ -53,7 +70,9 @@ def distinct(seen: Seen) -> Seen:
     first: dict[bytes, int] = {}
     for index, observation in enumerate(seen.observation):
         first.setdefault(observation.tobytes(), index)
-    return Seen(*(rows[list(first.values())] for rows in seen))
+    which = list(first.values())
+    columns: Any = (None if rows is None else rows[which] for rows in seen)
+    return Seen(*columns)
 
 
 def returned(seen: Seen) -> Float[np.ndarray, " T"]:
@@ -88,15 +107,20 @@ class _Inside:
         self._state = outcome.state
         return _After(np.asarray(outcome.frame), float(outcome.reward), bool(outcome.terminal | outcome.timeout))
 
+    def image(self) -> None:
+        """It is drawn from its frames."""
+
     def close(self) -> None:
         pass
 
 
 class _Outside:
-    """An environment outside JAX, in the same way."""
+    """An environment outside JAX, in the same way; one of Gymnasium may draw itself."""
 
-    def __init__(self, env: AbstractHostEnv, begin: Key[Array, ""]):
-        self._envs = Episodes(env.make(1), np.asarray(jax.random.randint(begin, (1,), 0, 2**31 - 1)))
+    def __init__(self, env: AbstractHostEnv, begin: Key[Array, ""], rendered: int | None):
+        self._drawn = env.make_rendered() if rendered and isinstance(env, Gym) and env.is_rendered else None
+        self._side = rendered or 0
+        self._envs = Episodes(self._drawn or env.make(1), np.asarray(jax.random.randint(begin, (1,), 0, 2**31 - 1)))
         self.first = self._envs.start()[0]
 
     def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
@@ -107,6 +131,10 @@ class _Outside:
         outcome = self._envs.step(np.asarray(action)[None])
         ended = bool(outcome.terminal[0] | outcome.timeout[0])
         return _After(outcome.frame[0].copy(), float(outcome.reward[0]), ended)
+
+    def image(self) -> UInt8[np.ndarray, "H W 3"] | None:
+        """As the environment draws itself now, shrunk where it is larger than asked for."""
+        return None if self._drawn is None else shrunk(self._drawn.render(), self._side)
 
     def close(self) -> None:
         self._envs.close()
@@ -154,7 +182,9 @@ def _played(
 ) -> Seen:
     run, (epsilon, go) = trained.settings, chance
     frame, stack, found, over = world.first, _fresh(world.first, run.replay.stack), [], 0
+    images = []
     for time in range(steps):
+        images.append(world.image())
         keys = world.keys(go, time)
         look = _look(run, trained.params, stack, epsilon, keys)
         after, reward, ended = world.step(look.action, keys[2])
@@ -164,4 +194,5 @@ def _played(
         if over == episodes:
             break
     columns = [np.stack(column) for column in zip(*found, strict=True)]
-    return Seen(*columns)
+    rendered = None if images[0] is None else np.stack(images)
+    return Seen(*columns)._replace(rendered=rendered)

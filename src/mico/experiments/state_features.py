@@ -1,5 +1,6 @@
 """Values as linear functions of k features of states: of metrics and others, on three grids (the paper's figure)."""
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -80,6 +81,20 @@ class Config:
 
 
 QUICK = Config(grids=("mirrored-rooms",), runs=2, sizes=6)
+
+
+def check(config: Config) -> None:
+    """Refuse features whose package is not installed."""
+    if any(kind.startswith("umap-") for kind in config.features) and _is_missing("umap"):
+        others = " ".join(kind for kind in FEATURES if not kind.startswith("umap-"))
+        raise ModuleNotFoundError(f"UMAP needs: pip install 'mico-rl[features]', or leave it out: --features {others}")
+
+
+def _is_missing(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except (ValueError, ModuleNotFoundError):  # its import is blocked
+        return True
 
 
 class Cell(NamedTuple):

@@ -11,20 +11,21 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
 from PIL import Image, ImageDraw, ImageFont
 
-_MARGIN, _SIDE, _PANEL, _STRIP, _SMALL = 16, 336, 320, 56, 96  # pixels
-_TOP, _WIDTH = 64, 3 * _MARGIN + _SIDE + _PANEL
-_CURVE = _TOP + _SIDE + 34  # where the strip begins, below its legend
+_MARGIN, SIDE, _PANEL, _STRIP, SMALL = 16, 336, 320, 56, 96  # pixels
+_TOP, _WIDTH = 64, 3 * _MARGIN + SIDE + _PANEL
+_CURVE = _TOP + SIDE + 34  # where the strip begins, below its legend
 _BELOW = _CURVE + _STRIP + _MARGIN
 _WHITE, _INK, _PALE, _LINE = "#ffffff", "#1a1a1a", "#5f6368", "#d5d8dc"
 _BAR, _CHOSEN, _PAID = "#8fb8d4", "#d55e00", "#009e73"
-_PER_ROW = (_WIDTH - _MARGIN) // (_SMALL + _MARGIN)
+_PER_ROW = (_WIDTH - _MARGIN) // (SMALL + _MARGIN)
 
 
 class Play(NamedTuple):
     """An agent's play, step by step: pictures, values of the actions, what it expects, what it did, and what it got.
 
     Without `action`, the numbers of an action that is a vector take the place of the values.
-    `neighbours` are rows of `stored`, nearest first; those at infinite distance are not there.
+    `neighbours` are rows of `stored`, nearest first; those at infinite distance are not there. `labels` are words for
+    each step, and `stored_labels` for each stored picture; either may be empty.
     """
 
     title: str
@@ -40,6 +41,8 @@ class Play(NamedTuple):
     neighbours: Int[np.ndarray, "T K"]
     distances: Float[np.ndarray, "T K"]
     caption: str
+    labels: tuple[str, ...] = ()
+    stored_labels: tuple[str, ...] = ()
 
 
 class Stills(Sequence[Image.Image]):
@@ -57,7 +60,7 @@ class Stills(Sequence[Image.Image]):
         self._episode = starts.cumsum()
         first = np.flatnonzero(starts)[self._episode - 1]
         self._step = np.arange(len(play.pictures)) - first + 1
-        self._row = min(44, _SIDE // len(play.actions))
+        self._row = min(44, SIDE // len(play.actions))
         self._font = _font("DejaVuSans", min(14, max(self._row - 3, 6)))
         self._names = max(self._font.getlength(name) for name in play.actions) + 22
         self._ground = self._painted_ground()
@@ -80,7 +83,7 @@ class Stills(Sequence[Image.Image]):
         image = self._ground.copy()
         draw = ImageDraw.Draw(image)
         self._tell(draw, step)
-        _paste(image, self._play.pictures[step], (_MARGIN, _TOP), _SIDE)
+        _paste(image, self._play.pictures[step], (_MARGIN, _TOP), SIDE)
         self._draw_values(draw, step)
         x = self._across(step)
         draw.line([(x, _CURVE), (x, _CURVE + _STRIP)], _CHOSEN, 2)
@@ -90,7 +93,7 @@ class Stills(Sequence[Image.Image]):
     def _painted_ground(self) -> Image.Image:
         count = self._play.neighbours.shape[1]
         rows = math.ceil(count / _PER_ROW)
-        height = _BELOW + (rows * (_SMALL + 24) + 32 if rows else 0)
+        height = _BELOW + (rows * (SMALL + 24) + 32 if rows else 0)
         image = Image.new("RGB", (_WIDTH, height), _WHITE)
         draw = ImageDraw.Draw(image)
         draw.text((_MARGIN, 10), self._play.title, _INK, _font("DejaVuSans-Bold", 15))
@@ -128,7 +131,11 @@ class Stills(Sequence[Image.Image]):
         words = (
             f"episode {self._episode[step]}   step {self._step[step]}   return {self._play.returned[step]:.4g}{paid}"
         )
-        draw.text((_MARGIN, 36), words, _PAID if reward > 0 else _INK, _font("DejaVuSans", 14))
+        if self._play.labels:
+            words += f"   {self._play.labels[step]}"
+        fonts = [_font("DejaVuSans", size) for size in (14, 13, 12, 11)]
+        fitting = next((font for font in fonts if font.getlength(words) <= SIDE + _MARGIN - 4), fonts[-1])
+        draw.text((_MARGIN, 36), _cut(words, SIDE + _MARGIN - 4, fitting), _PAID if reward > 0 else _INK, fitting)
 
     def _draw_values(self, draw: ImageDraw.ImageDraw, step: int) -> None:
         left, right = self._left + self._names, _WIDTH - _MARGIN - 72
@@ -141,7 +148,13 @@ class Stills(Sequence[Image.Image]):
             draw.rectangle([min(zero, end), middle - half, max(zero, end), middle + half], _CHOSEN if chosen else _BAR)
             if chosen:
                 draw.polygon([(self._left, middle - 6), (self._left + 10, middle), (self._left, middle + 6)], _CHOSEN)
-            draw.text((_WIDTH - _MARGIN, middle), f"{q:.{self._decimals}f}", _INK, self._font, anchor="rm")
+            draw.text(
+                (_WIDTH - _MARGIN, middle),
+                f"{round(float(q), self._decimals) + 0.0:.{self._decimals}f}",
+                _INK,
+                self._font,
+                anchor="rm",
+            )
         ends = self._middle(0) - self._row / 2, self._middle(len(self._play.actions) - 1) + self._row / 2
         draw.line([(zero, ends[0]), (zero, ends[1])], _PALE, 1)
 
@@ -149,14 +162,18 @@ class Stills(Sequence[Image.Image]):
         for place, (row, distance) in enumerate(zip(self._play.neighbours[step], self._play.distances[step])):
             if not np.isfinite(distance):
                 continue
-            x = _MARGIN + (place % _PER_ROW) * (_SMALL + _MARGIN)
-            y = _BELOW + 26 + (place // _PER_ROW) * (_SMALL + 24)
-            _paste(image, self._play.stored[row], (x, y), _SMALL)
-            draw.text((x, y + _SMALL + 3), f"{distance:#.3g}", _INK, _font("DejaVuSans", 12))
+            x = _MARGIN + (place % _PER_ROW) * (SMALL + _MARGIN)
+            y = _BELOW + 26 + (place // _PER_ROW) * (SMALL + 24)
+            _paste(image, self._play.stored[row], (x, y), SMALL)
+            words = f"{distance:#.3g}"
+            if self._play.stored_labels:
+                words += f"  {self._play.stored_labels[row]}"
+            font = _font("DejaVuSans", 12)
+            draw.text((x, y + SMALL + 3), _cut(words, SMALL + _MARGIN - 4, font), _INK, font)
 
     @property
     def _left(self) -> int:
-        return 2 * _MARGIN + _SIDE
+        return 2 * _MARGIN + SIDE
 
     def _middle(self, action: int) -> float:
         return _TOP + self._row * (action + 0.5)
@@ -180,6 +197,12 @@ def _paste(image: Image.Image, picture: UInt8[np.ndarray, "H W 3"], corner: tupl
     shown = Image.fromarray(np.ascontiguousarray(picture))
     way = Image.Resampling.NEAREST if scale >= 1 else Image.Resampling.BOX
     image.paste(shown.resize(size, way), (corner[0], corner[1]))
+
+
+def _cut(words: str, width: int, font: ImageFont.FreeTypeFont) -> str:
+    """As much of the words as fits into so many pixels."""
+    fitting = (words[:count] + "…" for count in range(len(words) - 1, 0, -1))
+    return words if font.getlength(words) <= width else next(one for one in fitting if font.getlength(one) <= width)
 
 
 @cache

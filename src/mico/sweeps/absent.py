@@ -25,11 +25,11 @@ class Shape(NamedTuple):
     options: Mapping[str, Option]
     missing: str | None
 
-    def run(self, fields: Mapping[str, Any], seed: int) -> Run:
+    def run(self, fields: Mapping[str, Any], seed: int, steps: int | None = None) -> Run:
         """The run, on an environment that cannot be stepped if that is what is missing."""
         family = self.choice.env.partition("/")[0]
         env = None if self.missing is None else Absent(self.choice.env, _OF_PACKAGES[family])
-        return self.choice.run(fields, seed, env=env)
+        return self.choice.run(fields, seed, steps=steps, env=env)
 
     def size(self, run: Run) -> int:
         """Bytes that one run takes on the device."""

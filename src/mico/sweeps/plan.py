@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 
 from mico._checks import make_plain_name
+from mico.deep.envs import split_name
 from mico.deep.metric_losses import AbstractMetricLoss, AbstractPairLoss
 from mico.deep.settings import Label, Run, describe
 from mico.sweeps.grid import Cell, Sweep, Values, arms, cells
@@ -38,7 +39,7 @@ class Fleet(NamedTuple):
 
     def runs(self) -> list[Run]:
         """As they are computed: a baseline beside a metric loss as that loss with weight 0, which is the same."""
-        runs = [_run(member.cell) for member in self.members]
+        runs = [_run(member.cell, self.steps) for member in self.members]
         metric = next((run.metric for run in runs if run.metric is not None), None)
         return [run if run.metric is not None or metric is None else _weightless(run, metric) for run in runs]
 
@@ -48,7 +49,9 @@ class Fleet(NamedTuple):
 
     def labels(self) -> list[Label]:
         """What the runs are called, and what they stand for: the baseline, where a loss has weight 0."""
-        return [Label(member.name, describe(_run(member.cell)), dict(member.varied)) for member in self.members]
+        return [
+            Label(member.name, describe(_run(member.cell, self.steps)), dict(member.varied)) for member in self.members
+        ]
 
     def shared(self) -> str | None:
         """The metric loss that the fleet's baselines are computed as, if they share its program."""
@@ -90,12 +93,12 @@ def plan(
     """
     told_apart = arms(sweep)
     fleets: list[Fleet] = []
-    for group in _groups(cells):
-        run = _planned(group[0])
+    for group in _groups(cells, sweep.steps):
+        run = _planned(group[0], sweep.steps)
         if sweep.steps % run.schedule.update_period:
-            raise ValueError(
-                f"steps must be a multiple of update_period {run.schedule.update_period}, got {sweep.steps}"
-            )
+            least = -(-sweep.steps // run.schedule.update_period) * run.schedule.update_period
+            multiple = f"a multiple of {run.schedule.update_period}"
+            raise ValueError(f"steps must be {multiple}, got {sweep.steps}: the next is {least}")
         size = group[0].shape.size(run)
         for part in _split(group, _most(size, memory, max_runs)):
             members = tuple(_member(cell, told_apart) for cell in part)
@@ -104,12 +107,12 @@ def plan(
     return fleets
 
 
-def _groups(cells: Sequence[Cell]) -> list[list[Cell]]:
+def _groups(cells: Sequence[Cell], steps: int) -> list[list[Cell]]:
     """Cells by the structure of their runs; baselines join the first metric loss whose program can be theirs."""
     groups: dict[Hashable, list[Cell]] = {}
     hosts: dict[Hashable, Hashable] = {}  # a structure without a metric loss, and the group that has room for it
     for cell in sorted(cells, key=lambda cell: cell.metric == "none"):
-        run = _planned(replace(cell, seed=0))  # the seed does not matter here
+        run = _planned(replace(cell, seed=0), steps)  # the seed does not matter here
         own, without = jax.tree.structure(run), jax.tree.structure(replace(run, metric=None))
         if run.metric is not None and _can_be_weightless(run.metric):
             hosts.setdefault(without, own)
@@ -149,20 +152,20 @@ def _member(cell: Cell, told_apart: Sequence[str]) -> Member:
 
 
 def _fleet_name(number: int, members: Sequence[Cell]) -> str:
-    env = members[0].env.replace("/", "-")
+    env = "-".join(split_name(members[0].env)[:2])  # not the path of a file
     metrics = dict.fromkeys(cell.metric for cell in members)
     return make_plain_name("-".join([f"{number:03}", env, members[0].agent, *metrics]))
 
 
 @cache
-def _planned(cell: Cell) -> Run:
-    return cell.shape.run(dict(cell.fields), cell.seed)
+def _planned(cell: Cell, steps: int) -> Run:
+    return cell.shape.run(dict(cell.fields), cell.seed, steps)
 
 
-def _run(cell: Cell) -> Run:
+def _run(cell: Cell, steps: int) -> Run:
     if cell.shape.missing:
         raise ValueError(f"{cell.env} with {cell.agent} cannot be run: {cell.shape.missing}")
-    return _planned(cell)
+    return _planned(cell, steps)
 
 
 def _can_be_weightless(metric: AbstractMetricLoss) -> bool:

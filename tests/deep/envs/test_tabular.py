@@ -1,15 +1,16 @@
 """MDPs as environments: their laws against the matrices, their ends, their frames."""
 
 from functools import partial
+from hashlib import sha256
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.envs import Tabular
+from mico.deep.envs import Tabular, environment
 from mico.deep.envs.tabular import State
-from mico.tabular import MDP, PROBLEMS, Outcomes, Problem, from_map, garnet
+from mico.tabular import MDP, PROBLEMS, Outcomes, Problem, from_map, garnet, load, make, save
 from rollouts import rollout
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -130,6 +131,38 @@ def test_fleets_of_many_seeds_share_the_table_shape():
     one = rollout(envs[0], jax.random.key(0), 30)
     many = jax.vmap(partial(rollout, steps=30), in_axes=(0, None))(fleet, jax.random.key(0))
     assert all(np.array_equal(each, one.outcomes.next_frame) for each in many.outcomes.next_frame)
+
+
+@pytest.mark.parametrize("ending", ["npz", "json", "NPZ"])
+def test_a_file_is_the_problem_that_metrics_are_computed_of(tmp_path, monkeypatch, ending):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / "sub" / f"mine.{ending}"
+    save(path, make("five-state"))
+    for typed in (f"sub/mine.{ending}", f"./sub/mine.{ending}", str(path)):
+        env = environment(f"mdp/{typed}", max_steps=7)
+        assert env.name == f"mdp/mine.{ending}"
+        assert env.problem.names == make("five-state").names
+        np.testing.assert_array_equal(env.problem.mdp.transition, load(path).mdp.transition)
+        settings = {"observation": "one-hot", "max_steps": 7, "start": "uniform", "path": str(path)}
+        assert env.settings() == settings | {"digest": sha256(path.read_bytes()).hexdigest()}
+    monkeypatch.chdir("/")
+    again = environment(env.name, **env.settings())
+    assert again.settings() == env.settings()
+
+
+def test_a_file_that_changed_or_is_none_is_refused(tmp_path):
+    path = tmp_path / "mine.npz"
+    save(path, make("five-state"))
+    settings = environment(f"mdp/{path}").settings()
+    save(path, make("terminals"))
+    with pytest.raises(ValueError, match=r"mine.npz is not as it was when the run was made"):
+        environment("mdp/mine.npz", **settings)
+    assert environment(f"mdp/{path}").spec.shape == (3,)
+    with pytest.raises(ValueError, match="a problem from a file has no options, but slip is given"):
+        environment(f"mdp/{path}", slip=0.1)
+    with pytest.raises(ValueError, match=r"gone\.npz: No such file"):
+        environment(f"mdp/{tmp_path}/gone.npz")
 
 
 @pytest.mark.parametrize(

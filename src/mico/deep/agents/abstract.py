@@ -22,14 +22,20 @@ class Outlook(NamedTuple):
 class AbstractAgent(eqx.Module):
     """A head on the representation, what it minimises, and how it acts."""
 
-    horizon: int = fixed(1, "steps of a return before it bootstraps")
-    discount: float = number(0.99, "of a reward one step later")
-    learning_rate: float = number(6.25e-5, "Adam's step size")
-    adam_epsilon: float = number(1.5e-4, "Adam's ε, outside the root")
-    reward_clip: float | None = number(None, "rewards learnt from are cut to ± this; scores never are")
-    importance: Literal["weighted", "none"] = fixed("weighted", "prioritised replay's weights on the TD losses")
+    horizon: int = fixed(1, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    discount: float = number(0.99, "Discount factor γ that the agent learns with.")
+    learning_rate: float = number(6.25e-5, "Learning rate of Adam.")
+    adam_epsilon: float = number(1.5e-4, "Epsilon of Adam, added to the root of the second moment.")
+    reward_clip: float | None = number(
+        None, "Clip the rewards that are learnt from to ± this, or `none`. Logged returns are never clipped."
+    )
+    importance: Literal["weighted", "none"] = fixed(
+        "weighted", "Importance weights of the TD losses with prioritised replay, or none."
+    )
     priorities: Literal["combined", "td"] = fixed(
-        "combined", "replay priorities: of TD and metric loss (but never DBC's, which may be negative), or of TD alone"
+        "combined",
+        "Loss that replay priorities are made of: TD and metric loss (without DBC's, which may be negative), or TD"
+        " alone.",
     )
 
     actions: ClassVar[Literal["discrete", "continuous"]]

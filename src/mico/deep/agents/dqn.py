@@ -11,7 +11,9 @@ from mico.deep.networks import Head
 class DQN(AbstractValueAgent):
     """DQN (Mnih et al., 2015), with Adam as in Dopamine; the squared error, or Huber's as in the paper's appendix."""
 
-    error: Literal["squared", "huber"] = fixed("squared", "of a TD error; huber is the paper's appendix")
+    error: Literal["squared", "huber"] = fixed(
+        "squared", "Loss of a TD error: squared, or Huber as in the MICo paper's appendix."
+    )
 
     def make_head(self, size, num_actions, network, *, key):
         return Head(size, num_actions, 1, network, key=key)

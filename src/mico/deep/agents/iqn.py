@@ -53,15 +53,17 @@ class Quantiles(NamedTuple):
 class AbstractImplicitAgent(AbstractValueAgent):
     """Quantiles at sampled fractions."""
 
-    horizon: int = fixed(3, "steps of a return before it bootstraps")
-    learning_rate: float = number(5e-5, "Adam's step size")
-    adam_epsilon: float = number(3.125e-4, "Adam's ε, outside the root")
-    num_quantiles: int = fixed(64, "fractions at which the prediction is made")
-    num_target_quantiles: int = fixed(64, "fractions of its target")
-    num_policy_quantiles: int = fixed(32, "fractions whose mean is an action's value")
-    num_cosines: int = fixed(64, "features of a fraction")
-    kappa: float = number(1.0, "where Huber's error turns linear; 0 is |u|")
-    fractions: Literal["each", "shared"] = fixed("each", "drawn for each sample, or once a batch as released")
+    horizon: int = fixed(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    learning_rate: float = number(5e-5, "Learning rate of Adam.")
+    adam_epsilon: float = number(3.125e-4, "Epsilon of Adam, added to the root of the second moment.")
+    num_quantiles: int = fixed(64, "Sampled quantile fractions of the prediction.")
+    num_target_quantiles: int = fixed(64, "Sampled quantile fractions of the target.")
+    num_policy_quantiles: int = fixed(32, "Sampled quantile fractions whose mean is the value of an action.")
+    num_cosines: int = fixed(64, "Cosine features that embed a quantile fraction.")
+    kappa: float = number(1.0, "Error at which the Huber loss of quantiles turns linear; 0 is the absolute error.")
+    fractions: Literal["each", "shared"] = fixed(
+        "each", "Draw quantile fractions for each sample, or once a batch and shared, as in the released code."
+    )
 
     def __check_init__(self) -> None:
         check_range(self, kappa=(0.0, float("inf")))

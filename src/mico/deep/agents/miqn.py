@@ -10,9 +10,9 @@ from mico.deep.fields import check_range, number
 class MIQN(AbstractImplicitAgent):
     """M-IQN (Vieillard et al., 2020): IQN whose reward has the scaled log-policy added, and a soft next value."""
 
-    temperature: float = number(0.03, "τ of the policy softmax(Q / τ)")
-    munchausen: float = number(0.9, "share of τ log π(a|s) that is added to the reward")
-    clip: float = number(-1.0, "τ log π(a|s) is at least this")
+    temperature: float = number(0.03, "Temperature τ of the policy softmax(Q / τ).")
+    munchausen: float = number(0.9, "Share of the scaled log-policy τ log π(a|s) that is added to the reward.")
+    clip: float = number(-1.0, "Lower bound of the scaled log-policy τ log π(a|s).")
 
     def __check_init__(self) -> None:
         check_range(self, temperature=(1e-6, float("inf")), munchausen=(0.0, 1.0), clip=(float("-inf"), 0.0))

@@ -13,12 +13,14 @@ from mico.deep.networks import Head
 class QRDQN(AbstractValueAgent):
     """QR-DQN (Dabney et al., 2018): quantile regression on a fixed grid of fractions."""
 
-    horizon: int = fixed(3, "steps of a return before it bootstraps")
-    learning_rate: float = number(5e-5, "Adam's step size")
-    adam_epsilon: float = number(3.125e-4, "Adam's ε, outside the root")
-    importance: Literal["weighted", "none"] = fixed("none", "prioritised replay's weights on the TD losses")
-    num_quantiles: int = fixed(200, "fractions on an even grid")
-    kappa: float = number(1.0, "where Huber's error turns linear; 0 is |u|")
+    horizon: int = fixed(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    learning_rate: float = number(5e-5, "Learning rate of Adam.")
+    adam_epsilon: float = number(3.125e-4, "Epsilon of Adam, added to the root of the second moment.")
+    importance: Literal["weighted", "none"] = fixed(
+        "none", "Importance weights of the TD losses with prioritised replay, or none."
+    )
+    num_quantiles: int = fixed(200, "Quantiles of the return that are learnt, at evenly spaced fractions.")
+    kappa: float = number(1.0, "Error at which the Huber loss of quantiles turns linear; 0 is the absolute error.")
 
     def __check_init__(self) -> None:
         check_least(self, num_quantiles=1)

@@ -12,9 +12,9 @@ from mico.deep.networks import Head
 class Rainbow(AbstractValueAgent):
     """C51 with n-step returns, made for a prioritised replay (Dopamine's Rainbow): no dueling, noise or double Q."""
 
-    horizon: int = fixed(3, "steps of a return before it bootstraps")
-    num_atoms: int = fixed(51, "of the law of returns")
-    support: float = number(10.0, "atoms lie evenly in ± this")
+    horizon: int = fixed(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    num_atoms: int = fixed(51, "Atoms of the return distribution.")
+    support: float = number(10.0, "Largest return that the atoms represent: they are evenly spaced in ± this.")
 
     def __check_init__(self) -> None:
         check_least(self, num_atoms=2)

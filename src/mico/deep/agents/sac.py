@@ -61,16 +61,22 @@ class SAC(AbstractAgent):
     The critics train the representation; the actor projects the encoder's features by itself, without training them.
     """
 
-    learning_rate: float = number(3e-4, "Adam's step size")
-    adam_epsilon: float = number(1e-8, "Adam's ε, outside the root")
-    target_rate: float = number(0.005, "how far the target network moves towards the online one with each update")
-    reward_scale: float = number(0.1, "of rewards in the critics' target; a metric loss sees them as they are")
-    entropy: float = number(-0.5, "that the temperature aims at, for each number of an action")
+    learning_rate: float = number(3e-4, "Learning rate of Adam.")
+    adam_epsilon: float = number(1e-8, "Epsilon of Adam, added to the root of the second moment.")
+    target_rate: float = number(0.005, "Rate of the moving average that makes the target network, for each update.")
+    reward_scale: float = number(
+        0.1, "Factor of the rewards in the critics' target; a metric loss sees unscaled rewards."
+    )
+    entropy: float = number(-0.5, "Target entropy of the policy, for each dimension of an action.")
     next_action: Literal["sampled", "mean"] = fixed(
-        "sampled", "in the critics' target: drawn by the actor, or the target actor's mean with a draw's log π"
+        "sampled",
+        "Next action in the critics' target: sampled from the policy, or the mean action of the target policy with the"
+        " log-probability of a sample.",
     )
     critics_read: Literal["representation", "actor"] = fixed(
-        "representation", "φ, or the actor's projection, which leaves φ to the metric loss alone"
+        "representation",
+        "Input of the critics: the representation φ, or the actor's projection, which leaves training φ to the metric"
+        " loss.",
     )
 
     actions = "continuous"

@@ -26,10 +26,10 @@ class Atari(AbstractHostEnv):
     """
 
     game: str = eqx.field(static=True)
-    sticky: float = fixed(0.25, "how often, in each frame, the last action is repeated instead")
-    frame_skip: int = fixed(4, "frames that an action lasts")
-    actions: Literal["minimal", "all"] = fixed("minimal", "those that do something in the game, or all 18")
-    max_steps: int = fixed(27_000, "where episodes are cut off")
+    sticky: float = fixed(0.25, "Probability of a sticky action in each frame: the last action is repeated instead.")
+    frame_skip: int = fixed(4, "Frames that an action is repeated for.")
+    actions: Literal["minimal", "all"] = fixed("minimal", "Actions: those that have an effect in the game, or all 18.")
+    max_steps: int = fixed(27_000, "Steps after which an episode is truncated.")
 
     def __check_init__(self) -> None:
         check_choices(self)

@@ -25,11 +25,11 @@ class Control(AbstractHostEnv):
     """
 
     task: str = eqx.field(static=True)
-    observation: Observation = fixed("pixels", "frames in colour, or the numbers of the state")
-    action_repeat: int = fixed(4, "steps of the suite that an action lasts")
-    size: int = fixed(84, "pixels on each side of a frame, if these are seen")
-    camera: int = fixed(0, "which of the task's cameras frames are from")
-    max_steps: int | None = fixed(None, "where episodes are cut off, if not where the suite does")
+    observation: Observation = fixed("pixels", "What the agent sees: colour images, or the state as a vector.")
+    action_repeat: int = fixed(4, "Steps of the suite that an action is repeated for.")
+    size: int = fixed(84, "Width and height of an image in pixels.")
+    camera: int = fixed(0, "Number of the task's camera that draws the images.")
+    max_steps: int | None = fixed(None, "Steps after which an episode is truncated; `none` is the suite's own limit.")
 
     def __check_init__(self) -> None:
         check_choices(self)

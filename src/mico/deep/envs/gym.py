@@ -1,12 +1,14 @@
 """Any Gymnasium environment with discrete actions or bounded vectors, stepped outside JAX."""
 
+import os
+from contextlib import closing
 from typing import Any, cast, final
 
 import equinox as eqx
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Int, Shaped, UInt8
 
 from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, HostStep
 from mico.deep.envs.names import near
@@ -23,7 +25,9 @@ class Gym(AbstractHostEnv):
     """
 
     id: str = eqx.field(static=True)
-    max_steps: int | None = fixed(None, "where episodes are cut off, if not where they are registered to be")
+    max_steps: int | None = fixed(
+        None, "Steps after which an episode is truncated; `none` is the limit it is registered with."
+    )
     shown: Spec = eqx.field(static=True, init=False)
 
     def __post_init__(self) -> None:
@@ -46,6 +50,19 @@ class Gym(AbstractHostEnv):
 
     def make(self, num_envs: int) -> "GymEnvs":
         return GymEnvs([_made(self.id, self.max_steps) for _ in range(num_envs)], self.spec)
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether the environment can draw itself as an image."""
+        with closing(_made(self.id, self.max_steps)) as env:
+            return "rgb_array" in env.metadata.get("render_modes", ())
+
+    def make_rendered(self) -> "GymEnvs":
+        """One of it that can draw itself."""
+        for driver in ("SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
+            os.environ.setdefault(driver, "dummy")  # pygame draws into memory: it needs neither a screen nor sound
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        return GymEnvs([_made(self.id, self.max_steps, render_mode="rgb_array")], self.spec)
 
 
 @final
@@ -74,6 +91,25 @@ class GymEnvs(AbstractHostEnvs):
             frames[index] = _frame(env, observation)
         return HostStep(frames, rewards, terminal, timeout & ~terminal)
 
+    def render(self) -> UInt8[np.ndarray, "H W 3"]:
+        """The first environment as it draws itself.
+
+        Raises:
+            ModuleNotFoundError: If it needs a package that is not installed.
+            ValueError: If it cannot be drawn on this machine.
+        """
+        name = getattr(self._envs[0].spec, "id", "the environment")
+        try:
+            image = self._envs[0].render()
+        except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
+            raise ModuleNotFoundError(f"Drawing {name} needs a package: {error}") from error
+        except Exception as error:  # an environment's own drawing may fail in its own ways, such as without OpenGL
+            raise ValueError(f"{name} cannot be drawn here: {error}") from error
+        found = np.asarray(image)
+        if found.ndim != 3 or found.shape[2] != 3 or found.dtype != np.uint8:
+            raise ValueError(f"{name} cannot be drawn: render() gave {found.dtype} of shape {list(found.shape)}")
+        return found
+
     def close(self) -> None:
         for env in self._envs:
             env.close()
@@ -82,9 +118,9 @@ class GymEnvs(AbstractHostEnvs):
         return np.zeros((self.num_envs, *self.spec.shape), self.spec.dtype)
 
 
-def _made(env_id: str, max_steps: int | None) -> gymnasium.Env:
+def _made(env_id: str, max_steps: int | None, **more: Any) -> gymnasium.Env:
     try:
-        return gymnasium.make(env_id, max_episode_steps=max_steps, disable_env_checker=True)
+        return gymnasium.make(env_id, max_episode_steps=max_steps, disable_env_checker=True, **more)
     except gymnasium.error.UnregisteredEnv:
         known = near(env_id, gymnasium.registry)
         raise ValueError(f"id {env_id!r} is no Gymnasium environment: did you mean {known}?") from None

@@ -55,9 +55,13 @@ class MinAtar(AbstractEnv):
     """
 
     game: Game = eqx.field(static=True)
-    sticky: float = number(0.1, "how often the last action is repeated instead")
-    actions: Literal["minimal", "all"] = fixed("minimal", "those that do something, or all six")
-    max_steps: int | Literal["gymnax", "original"] = fixed("gymnax", "where episodes are cut off")
+    sticky: float = number(
+        0.1, "Probability of a sticky action: the last action is repeated in place of the chosen one."
+    )
+    actions: Literal["minimal", "all"] = fixed("minimal", "Actions: those that have an effect in the game, or all six.")
+    max_steps: int | Literal["gymnax", "original"] = fixed(
+        "gymnax", "Steps after which an episode is truncated; `gymnax` is that package's limit, `original` is none."
+    )
 
     def __check_init__(self) -> None:
         if self.game not in RULES:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 from mico.deep.envs.abstract import AbstractEnv, Outcome
 from mico.deep.fields import check_choices, check_least
 from mico.deep.types import Spec
-from mico.tabular import MDP, Outcomes, Problem, make
+from mico.tabular import MDP, Outcomes, Problem, load, make
 
 Start = Literal["uniform"] | int
 
@@ -45,18 +45,23 @@ class Map(NamedTuple):
 
 @final
 class Tabular(AbstractEnv):
-    """A problem of `mico.tabular`: by name, with options of that problem, or as an object.
+    """A finite MDP: a problem of `mico.tabular` by name, with options of that problem, from a file, or as an object.
 
-    Entering an absorbing state that pays nothing is a terminal; after `max_steps` there is a time-out. Episodes start
+    Entering an absorbing state without rewards is a terminal; after `max_steps` there is a time-out. Episodes start
     uniformly in the states that are not absorbing, or always in the state `start`. A "one-hot" frame marks the state;
-    an "image" has planes for the agent, the walls and the goals. A problem from a file is told by its `digest` too.
+    an "image" has planes for the agent, the walls and the goals. A file is known by its `path` and its `digest`.
     """
 
     source: str | Problem = eqx.field(static=True)
     options: tuple[tuple[str, Any], ...] = eqx.field(static=True)
-    observation: Literal["one-hot", "image"] = eqx.field(static=True, metadata={"help": "what a state looks like"})
-    max_steps: int = eqx.field(static=True, metadata={"help": "where episodes are cut off"})
-    start: Start = eqx.field(static=True, metadata={"help": "the state in which episodes start, or uniform"})
+    observation: Literal["one-hot", "image"] = eqx.field(
+        static=True, metadata={"help": "What the agent sees: a one-hot vector of the state, or an image of the map."}
+    )
+    max_steps: int = eqx.field(static=True, metadata={"help": "Steps after which an episode is truncated."})
+    start: Start = eqx.field(
+        static=True,
+        metadata={"help": "State in which episodes start; `uniform` is a random one of those that are not absorbing."},
+    )
     shown: Spec = eqx.field(static=True)
     digest: str | None = eqx.field(static=True)
     table: Table  # a leaf, so that programs do not hold it as a constant
@@ -72,6 +77,8 @@ class Tabular(AbstractEnv):
         **options: Any,
     ):
         self.source = Problem(source) if isinstance(source, MDP) else source
+        if isinstance(source, str) and is_problem_file(source):
+            self.source, options = Path(source).name, {"path": source, **options}
         told = options.pop("digest", None) if "path" in options else None
         if "path" in options:
             options["path"] = _place(options["path"], told)
@@ -112,7 +119,12 @@ class Tabular(AbstractEnv):
             if self.options:
                 raise ValueError(f"options are for problems given by name, but {self.options[0][0]} is given")
             return self.source
-        options = {name: Path(value) if name == "path" else value for name, value in self.options}
+        options: dict[str, Any] = {name: Path(value) if name == "path" else value for name, value in self.options}
+        if is_problem_file(self.source):
+            path = options.pop("path")
+            if options:
+                raise ValueError(f"a problem from a file has no options, but {min(options)} is given")
+            return load(path)
         return make(self.source, **options)
 
     def reset(self, key: Key[Array, ""]) -> tuple[State, Bool[Array, "..."]]:
@@ -138,6 +150,11 @@ class Tabular(AbstractEnv):
         if self.map is None:
             return jnp.arange(self.spec.shape[0], dtype=jnp.int32) == position
         return jnp.stack([self.map.cells == position, self.map.cells < 0, self.map.goals], axis=-1)
+
+
+def is_problem_file(name: str) -> bool:
+    """Whether a name is that of a file which `mico.tabular.load` reads, by its ending."""
+    return name.lower().endswith((".npz", ".json"))
 
 
 def _place(path: Any, told: str | None) -> str:

@@ -29,10 +29,13 @@ class AbstractModelLoss(AbstractMetricLoss):
     """
 
     variant: Variant = fixed(
-        "paper", "DBC as its paper has it, as its own code, or as MICo's authors wrote it (docs/fidelity.md)"
+        "paper",
+        "Version of DBC: as in its paper, as in its code, or as rewritten by MICo's authors (docs/fidelity.md).",
     )
-    weight: float = number(0.5, "of what pairs of states learn; the models and the agent have 1")
-    hidden: int = fixed(512, "units of either model")
+    weight: float = number(
+        0.5, "Weight of the loss on pairs of states; the model losses and the agent's have weight 1."
+    )
+    hidden: int = fixed(512, "Hidden units of the dynamics model and of the reward model.")
 
     dynamics: ClassVar[Literal["gaussian", "deterministic"]] = "gaussian"
 
@@ -128,7 +131,9 @@ class DBCMICo(AbstractModelLoss):
     Models are learnt as by DBC, and shape the representation beside it.
     """
 
-    beta: float = number(0.1, "weight of the angle")
+    beta: float = number(
+        0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
+    )
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))

@@ -37,7 +37,9 @@ class MICo(AbstractPairLoss):
     The defaults are those of the released code; each other value is another reading of the paper (docs/fidelity.md).
     """
 
-    beta: float = number(0.1, "weight of the angle")
+    beta: float = number(
+        0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
+    )
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))

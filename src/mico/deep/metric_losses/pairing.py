@@ -39,14 +39,25 @@ class AbstractPairLoss(AbstractMetricLoss):
     A loss says what m it learns of a pair, and what f makes of the gap of rewards.
     """
 
-    alpha: float = number(0.01, "weight of this loss; the TD loss has 1 − α")
-    pairs: Literal["all", "shuffled"] = fixed("all", "all ordered pairs of a batch, or each state with one other")
-    self_pairs: Literal["include", "exclude"] = fixed("include", "whether a state is paired with itself")
-    second: Second = fixed("target", "who sees the second state: the target network, or the online one, frozen or not")
-    error: Literal["huber", "squared"] = fixed("huber", "of a pair")
-    horizon: Horizon = fixed("n-step", "rewards and discount: of the agent's windows, or of one step")
+    alpha: float = number(0.01, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
+    pairs: Literal["all", "shuffled"] = fixed(
+        "all", "Which states of a batch are compared: all ordered pairs, or each state with one other."
+    )
+    self_pairs: Literal["include", "exclude"] = fixed(
+        "include", "Whether the pairs contain a state paired with itself."
+    )
+    second: Second = fixed(
+        "target",
+        "Network that represents the second state of a pair: the target network, the online network without a"
+        " gradient (frozen), or the online network with one.",
+    )
+    error: Literal["huber", "squared"] = fixed("huber", "Loss of the error of a pair.")
+    horizon: Horizon = fixed(
+        "n-step", "Rewards and discount of the target: those of the agent's n-step return, or of one step."
+    )
     terminals: Literal["bootstrap", "absorbing"] = fixed(
-        "bootstrap", "what follows a terminal: the replay's next state, or a sink"
+        "bootstrap",
+        "State after a terminal: the next state that the replay holds, or an absorbing state without rewards.",
     )
 
     def __check_init__(self) -> None:

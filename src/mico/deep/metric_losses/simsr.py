@@ -21,9 +21,15 @@ class SimSR(AbstractPairLoss):
     there the agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
     """
 
-    alpha: float = number(0.5, "weight of this loss; the TD loss has 1 − α")
-    second: Second = fixed("online", "who sees the second state")
-    horizon: Horizon = fixed("one-step", "rewards and discount: of one step, or of the agent's windows")
+    alpha: float = number(0.5, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
+    second: Second = fixed(
+        "online",
+        "Network that represents the second state of a pair: the target network, the online network without a"
+        " gradient (frozen), or the online network with one.",
+    )
+    horizon: Horizon = fixed(
+        "one-step", "Rewards and discount of the target: those of one step, or of the agent's n-step return."
+    )
 
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return 1 - compared(x, y).cosine

@@ -164,4 +164,4 @@ def small_breakout(*, height: int = 5, width: int = 4, brick_rows: int = 1, disc
         brick_rows: Rows of bricks below the free top row; brick_rows times width may be at most 20.
         discount: Discount factor γ of the MDP, at least 0 and below 1.
     """
-    return Problem(Breakout(height, width, brick_rows).mdp(discount))
+    return Problem(Breakout(height, width, brick_rows).mdp(discount), actions=("←", "stay", "→"))

@@ -22,6 +22,7 @@ from mico.tabular.validation import check_kind, check_whole
 Dynamics = Literal["absorbing", "continuing"]
 
 _MOVES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+_ARROWS = ("↑", "↓", "←", "→")
 _MARKS = "# .SG"
 
 _FOUR_ROOMS = """\
@@ -243,7 +244,7 @@ def _grid(cells: Int[np.ndarray, "H W"], goals: list[int], *, discount: float, d
     else:
         following = np.where(bump, here, beside)
         reward = np.where(bump, -1.0, is_goal[following])
-    return Problem(_moving(following, reward, discount, slip), Layout(cells, tuple(goals)))
+    return Problem(_moving(following, reward, discount, slip), Layout(cells, tuple(goals)), actions=_ARROWS)
 
 
 def _moving(following: np.ndarray, reward: np.ndarray, discount: float, slip: float) -> MDP:

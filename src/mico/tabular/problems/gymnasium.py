@@ -10,6 +10,12 @@ from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
 
+_ACTIONS = {  # by the class of the environment: Gymnasium names them in its documentation alone
+    "FrozenLakeEnv": ("←", "↓", "→", "↑"),
+    "CliffWalkingEnv": ("↑", "→", "↓", "←"),
+    "TaxiEnv": ("↓", "↑", "→", "←", "pick up", "drop off"),
+}
+
 
 def from_gymnasium(env: Any, *, discount: float = 0.9, **options: Any) -> Problem:
     """The problem of a Gymnasium environment that publishes its transition table, `env.unwrapped.P`.
@@ -103,7 +109,8 @@ def _tabulated(env: Any, discount: float) -> Problem:
     listed += [(sink, action, sink, 1.0, 0.0) for action in range(num_actions)]
     outcomes = Outcomes(*(np.array(column) for column in zip(*listed, strict=True)))
     mdp = MDP.from_outcomes(outcomes, sink + 1, num_actions, discount)
-    return Problem(mdp, _layout(env.unwrapped, sink, _ends(table)))
+    actions = _ACTIONS.get(type(env.unwrapped).__name__)
+    return Problem(mdp, _layout(env.unwrapped, sink, _ends(table)), actions=actions)
 
 
 def _ends(table: Mapping[int, Any]) -> list[int]:

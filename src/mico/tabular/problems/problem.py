@@ -61,7 +61,7 @@ class Layout:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Problem:
-    """An MDP with, where it has one, a map, a name for each state, and a policy that it comes with.
+    """An MDP with, where it has them, a map, names of states and of actions, and a policy that it comes with.
 
     Every function of `mico.tabular` that takes an MDP takes a problem as well.
 
@@ -70,6 +70,7 @@ class Problem:
         layout: Where its states lie on a map.
         names: One name per state.
         policy: A policy [S, A] that belongs to the problem; `policy="problem"` asks for it.
+        actions: One name per action, such as "←".
 
     Raises:
         ValueError: If names, map or policy do not fit the states and actions of the MDP.
@@ -85,12 +86,15 @@ class Problem:
     layout: Layout | None = None
     names: tuple[str, ...] | None = None
     policy: Float[np.ndarray, "S A"] | None = None
+    actions: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         check_kind("mdp", self.mdp, MDP, "an MDP")
         num_states = self.mdp.num_states
         if self.names is not None and len(self.names) != num_states:
             raise ValueError(f"names has {len(self.names)} entries, but the MDP has {num_states} states")
+        if self.actions is not None and len(self.actions) != self.mdp.num_actions:
+            raise ValueError(f"actions has {len(self.actions)} entries, but the MDP has {self.mdp.num_actions} actions")
         if self.layout is not None and self.layout.cells.max() >= num_states:
             raise ValueError(f"layout holds state {self.layout.cells.max()}, but the MDP has {num_states} states")
         if self.policy is not None:
