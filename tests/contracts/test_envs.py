@@ -198,7 +198,7 @@ def test_host_episodes_end_and_begin_anew(name):
         ("mdp", {}, "names a family alone"),
         ("minatar/breakout", {"stick": 0.1}, "'stick'"),
         ("mdp/four-rooms", {"slid": 0.1}, "'slid'"),
-        ("mdp/garnet", {}, "'seed'"),
+        ("mdp/garnet", {}, "seed must be given"),
         ("gym/CartPole-v1", {"gravity": 1.0}, "'gravity'"),
     ],
 )

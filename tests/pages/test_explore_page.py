@@ -316,7 +316,7 @@ def test_the_matrix_is_painted_by_its_distances(opened):
 
 
 @needs_chromium
-def test_colours_start_by_rank_where_linear_ones_would_hide_most_distances(opened):
+def test_colours_start_by_rank_where_linear_ones_would_hide_many_distances(opened):
     """Until the reader chooses a scale, each metric starts with the colours that suit its distances."""
     page, goal = opened("rooms"), ROOMS.layout.goals[0]
     scales = {}

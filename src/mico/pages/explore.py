@@ -109,7 +109,7 @@ def _data(exploration: Exploration) -> dict[str, Any]:
 
 
 def _metric(view: View, start: int) -> dict[str, Any]:
-    """A metric's data; `crowded` says that linear colours would hide most distances, so that ranks come first."""
+    """A metric's data; `crowded` says that linear colours would hide many distances, so that ranks come first."""
     return {
         "name": view.name,
         "summary": view.summary,

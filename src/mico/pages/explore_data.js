@@ -10,7 +10,7 @@ for (const metric of page.metrics) {
   metric.symbol = metric.on === "mdp" ? "V*" : "Vπ";
 }
 
-// Colours to begin with: by rank where linear ones would show most distances as one colour.
+// Colours to begin with: by rank where linear ones would show many distances as one colour.
 function firstScale(metric) {
   return metric.crowded ? "ranks" : "all";
 }

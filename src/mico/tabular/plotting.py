@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Colours = Literal["auto", "linear", "rank"]
 
 _BAND = 0.05  # of the range of the values: about as much as the eye takes for one colour
-_CROWD = 0.5  # the share of the values that may lie in one band before linear colours hide them
+_CROWD = 0.4  # the share of the values that may lie in one band before linear colours hide them
 _LEVELS = 10  # so many different values in the band are worth telling apart
 _SAME = 1e-6  # of the range: values nearer than this count as equal
 _EQUAL = 1e-9  # of the range: rounding apart, which ranks must not blow up into colours
@@ -28,9 +28,9 @@ _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 def is_crowded(values: Any) -> bool:
-    """Whether linear colours would show most of the values as one colour.
+    """Whether linear colours would show a large part of the values as one colour.
 
-    They would if more than half of the values lie within one twentieth of the range of all, and are at least ten
+    They would if more than two fifths of the values lie within one twentieth of the range of all, and are at least ten
     different values. Equal values do not count as different: no colours could tell them apart.
 
     Args:

@@ -200,7 +200,7 @@ class Solution:
         Args:
             ax: Where to draw; by default the Axes of a new figure of pyplot.
             colours: "linear" in the distance, by "rank", or "auto": by rank where linear colours would show more than
-                half of the distances as one colour (`mico.tabular.plotting.is_crowded`). A norm that
+                two fifths of the distances as one colour (`mico.tabular.plotting.is_crowded`). A norm that
                 `mico.tabular.plotting.colour_norm` makes lets several pictures share one scale.
 
         Returns:
