@@ -77,9 +77,7 @@ def test_one_sweep_of_linear_programs_agrees(name, sample):
         return references.transport_cost(mass[i], other[j], d[np.ix_(i, j)])
 
     found = solved(name, sample)
-
-    value, error = found.matrix, found.error
-    value /= sample.scale
+    value, error = found.matrix / sample.scale, found.error
     unit = MDP(sample.mdp.transition, sample.mdp.reward / sample.scale, sample.mdp.discount)
     update, subject = {
         "pi-bisimulation": (references.update_of_policy, unit.chain(sample.policy)),

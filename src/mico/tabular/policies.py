@@ -67,7 +67,10 @@ def as_chain(model: Model, policy: PolicyLike = None, *, reward: Reward = "mean"
         return model
     if not isinstance(model, MDP | Problem):
         raise ValueError(f"{name} must be a Problem, an MDP or a Chain, got {described(model)}")
-    return as_mdp(model).chain("uniform" if policy is None else policy_array(policy, model), reward=reward)
+    if isinstance(policy, str) and policy != "uniform":
+        policy = policy_array(policy, model)
+    given = "uniform" if policy is None else policy
+    return as_mdp(model).chain(given, reward=reward)  # checks an array, and normalises its rows once only
 
 
 def uniform_policy(mdp: MDP | Problem) -> Policy:

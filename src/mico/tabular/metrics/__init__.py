@@ -159,7 +159,8 @@ def solve(
     kind = metric_named(metric)
     check_tolerance(tolerance)
     probs = _policy_of(kind, model, policy)
-    subject = kind.subject(model, probs, reward)
+    is_uniform = policy is None or (isinstance(policy, str) and policy == "uniform")
+    subject = kind.subject(model, policy if is_uniform else probs, reward)
     if _chosen_method(metric, subject, method) == "factored":
         distances = found = factorise(as_chain(subject), tolerance)
         iterations = found.products
