@@ -167,7 +167,7 @@ def test_files_are_replaced_whole(metric, monkeypatch):
     def broken(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mico.results.folders.sync", broken)
+    monkeypatch.setattr("mico.results.folders.os.fsync", broken)
     with pytest.raises(SystemExit, match=r"^2$"):
         metric("open-grid", "--height", "1", "--width", "4")
     assert {path.name: path.read_bytes() for path in out.iterdir()} == first

@@ -209,9 +209,9 @@ def test_steps_that_updates_do_not_divide_are_rounded_up_and_that_is_said(tmp_pa
     line = ["sweep", "--env", "mdp/two-state", "--agent", "dqn", "--steps", "402", "--schedule.update-period", "4", "5"]
     line += ["--schedule.learning-starts", "200", "--schedule.target-period", "200", "--schedule.log-period", "200"]
     unfinished([*line, "--out", str(tmp_path / "x")])
-    printed = capsys.readouterr().out
-    assert "402 steps are rounded up to a multiple of the update period: 420." in printed
-    assert "2 runs of 420 steps" in printed
+    printed = capsys.readouterr()
+    assert "mico: steps is 420, not 402: rounded up to a multiple of 20, the steps between updates\n" in printed.err
+    assert "2 runs of 420 steps" in printed.out
     assert json.loads((tmp_path / "x/sweep.json").read_text())["sweep"]["steps"] == 420
     unfinished([*line, "--out", str(tmp_path / "x")])  # the same command again is the same sweep
 
@@ -317,7 +317,7 @@ def test_a_dry_run_says_how_far_a_sweep_is(tmp_path, capsys):
         ("--env mdp/two-state --seeds --steps 400 --out x", "seeds must have at least one value, got none"),
         ("--env --steps 400 --out x", "env must have at least one value, got none"),
         ("--steps 400 --out x", "env is missing: give --env, one environment or several"),
-        ("--env mdp/two-state --out x", "steps is missing: give --steps, agent steps of each run"),
+        ("--env mdp/two-state --out x", "steps is missing: give --steps, the agent steps of each run"),
         ("--env mdp/two-state --steps 400", "out is needed, a folder for the sweep"),
         ("--env mdp/two-state --steps 400 --out x --memory 0", "memory must be more than 0, but is 0.0"),
         ("--env mdp/two-state --steps 400 --out x --memory 1e-9", "memory must be at least"),

@@ -116,7 +116,7 @@ def test_the_preset_is_that_of_the_family_or_the_given_one():
         ({"steps": 1.5}, r"steps must be a whole number .*, got 1\.5"),
         ({"env": []}, "env must have at least one value, got none"),
         ({"env": ["minatar/breakout", "minatar/breakout"]}, "env 'minatar/breakout' is given twice"),
-        ({"env": ["minatr/breakout"]}, "env 'minatr/breakout' has no such family: did you mean minatar"),
+        ({"env": ["minatr/breakout"]}, "env 'minatr/breakout' is no environment: did you mean minatar/breakout"),
         ({"env": ["mdp/two-stat"]}, "env 'mdp/two-stat' is no problem: did you mean two-state"),
         ({"agent": ["dqm"]}, "agent 'dqm' is unknown: did you mean dqn"),
         ({"agent": [3]}, "agent must be names, got 3"),

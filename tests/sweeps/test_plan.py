@@ -115,7 +115,7 @@ def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside()
 
 
 def test_steps_that_updates_do_not_divide_are_refused_before_anything_runs():
-    with pytest.raises(ValueError, match="steps must be a multiple of 4, but is 402: the next is 404"):
+    with pytest.raises(ValueError, match="steps must be a multiple of 4, got 402: the next is 404"):
         planned(small_sweep(steps=402, fields={"schedule.update_period": [4]}))
 
 

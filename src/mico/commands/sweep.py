@@ -24,7 +24,7 @@ from mico.sweeps.costs import DEVICES, GPU_MEMORY, Device, duration, estimate, m
 from mico.sweeps.fleets import finished, frozen
 from mico.sweeps.grid import Sweep
 from mico.sweeps.manifest import MANIFEST, Limits, planned, write_manifest
-from mico.sweeps.plan import Fleet, round_up_steps
+from mico.sweeps.plan import Fleet
 from mico.sweeps.status import WAITING, Status, read_status, write_status
 
 _HOST_SHARE = 0.5  # of what is free: a checkpoint takes a copy
@@ -33,19 +33,16 @@ Train = Callable[[Sequence[Fleet], Path, local.Watch], None]
 
 
 def main(argv: list[str]) -> None:
-    options, given = parse(argv)
+    options, sweep = parse(argv)
     if options.processes > 1 or options.ray is not None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for those that train
     if options.tensorboard:
         summary_writer()
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    sweep = round_up_steps(given)
     like = Path(argv[0]) if argv[0].endswith(".json") else None
     fleets = planned(sweep, options.out, Limits(_memory(options), options.max_runs), like)
     fixed = like is not None or (options.out is not None and (options.out / MANIFEST).exists())
     takes = _what_it_takes(fleets, options, sweep, fixed=fixed)
-    if sweep != given:
-        takes = [f"{given.steps:,} steps are rounded up to a multiple of the update period: {sweep.steps:,}.", *takes]
     if options.dry_run or options.out is None:
         console.print("\n".join(takes))
         if len(fleets) <= _LISTED:

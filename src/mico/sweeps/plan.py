@@ -4,7 +4,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from math import ceil, lcm
+from math import ceil
 from typing import NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ from mico._checks import make_plain_name
 from mico.deep.envs import split_name
 from mico.deep.metric_losses import AbstractMetricLoss, AbstractPairLoss
 from mico.deep.settings import Label, Run, describe
-from mico.sweeps.grid import Cell, Sweep, Values, arms, cells
+from mico.sweeps.grid import Cell, Sweep, Values, arms
 
 
 class Member(NamedTuple):
@@ -58,22 +58,6 @@ class Fleet(NamedTuple):
         metrics = dict.fromkeys(member.cell.metric for member in self.members)
         others = [metric for metric in metrics if metric != "none"]
         return others[0] if "none" in metrics and others else None
-
-
-def round_up_steps(sweep: Sweep) -> Sweep:
-    """Round the steps of a sweep up to a multiple of the update period of all its runs.
-
-    Args:
-        sweep: A sweep.
-
-    Returns:
-        The sweep itself, if its steps are such a multiple, and otherwise the same one with more steps.
-
-    Raises:
-        ValueError: If names or fields are none of its runs'.
-    """
-    period = lcm(*{_planned(replace(cell, seed=0)).schedule.update_period for cell in cells(sweep)})
-    return replace(sweep, steps=ceil(sweep.steps / period) * period) if sweep.steps % period else sweep
 
 
 def plan(
