@@ -131,7 +131,8 @@ def test_every_experiment_explains_itself_in_plain_text(name, capsys):
 
 
 def test_list_names_every_problem_and_metric(capsys):
-    cli.main(["list"])
+    for kind in ("problems", "metrics"):
+        cli.main(["list", kind])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     first = {words[0]: words for words in lines if words}
     assert {*PROBLEMS, *METRICS} <= set(first)

@@ -1,5 +1,6 @@
 """Whole numbers on the command line, as people type them: 200000, 200k, 2M or 1e6."""
 
+from collections.abc import Sequence
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -32,6 +33,31 @@ OptionalCount = Annotated[
         str_from_instance=lambda value: ["none" if value is None else str(value)],
     ),
 ]
+
+
+OptionalNumber = Annotated[
+    float | None,
+    PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="FLOAT",
+        instance_from_str=lambda words: None if words[0].lower() == "none" else float(words[0]),
+        is_instance=lambda value: value is None or isinstance(value, int | float),
+        str_from_instance=lambda value: ["none" if value is None else str(value)],
+    ),
+]
+
+
+def optional_word(words: Sequence[str]) -> Any:
+    """What tyro reads one of several words by, or `none` for None."""
+    spec = PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(words) + "}",
+        choices=(*words, "none"),
+        instance_from_str=lambda given: None if given[0] == "none" else given[0],
+        is_instance=lambda value: value is None or value in words,
+        str_from_instance=lambda value: ["none" if value is None else value],
+    )
+    return Annotated[str | None, spec]
 
 
 def several_numbers(kind: Any, *, metavar: str | None = None) -> Any:

@@ -24,7 +24,11 @@ class Options:
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
-        tyro.conf.arg(metavar="RUN ...", help="Folders of runs, or of fleets, all of whose runs are evaluated."),
+        tyro.conf.arg(
+            metavar="RUN ...",
+            help="Folders of runs, or of fleets, all of whose runs are evaluated.",
+            help_behavior_hint="(required)",
+        ),
     ]
     episodes: Annotated[Count, tyro.conf.arg(help="Episodes of each run.")] = 100
     epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action.")] = 0.001

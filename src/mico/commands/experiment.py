@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Annotated, Any
+from types import ModuleType, NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pandas as pd
 import tyro
@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from mico import __version__
-from mico.commands.counts import OptionalCount
+from mico.commands.counts import Count, OptionalCount, OptionalNumber, optional_word
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
@@ -87,13 +87,25 @@ def _about(path: str) -> str:
 def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, Any]:
     """The options of every experiment, and the fields of this one's Config, both without prefix."""
     base = module.QUICK if "--quick" in argv else module.Config()
-    own = [(each.name, each.type, field(default=getattr(base, each.name))) for each in fields(module.Config)]
+    hints = get_type_hints(module.Config, include_extras=True)
+    own = [(name, _flag(hints[name]), field(default=getattr(base, name))) for name in hints]
     flat = tyro.conf.arg(name="")
     parts = [("every", Annotated[Options, flat]), ("own", Annotated[make_dataclass("Own", own), flat])]
     off = (tyro.conf.FlagCreatePairsOff,)
     both = make_dataclass("Both", parts)
     parsed = tyro.cli(both, prog=f"mico experiment {name}", description=summary(module.run), args=argv, config=off)
     return parsed.every, module.Config(**{each.name: getattr(parsed.own, each.name) for each in fields(module.Config)})
+
+
+def _flag(hint: Any) -> Any:
+    """The type of a field as a flag: whole numbers are read as counts, and what may be None takes the word `none`."""
+    kind, *more = (hint.__origin__, *hint.__metadata__) if get_origin(hint) is Annotated else (hint,)
+    if kind is int:
+        return Annotated[Count, *more]
+    if kind == float | None:
+        return Annotated[OptionalNumber, *more]
+    words = [word for part in get_args(kind) if get_origin(part) is Literal for word in get_args(part)]
+    return Annotated[optional_word(words), *more] if words and NoneType in get_args(kind) else hint
 
 
 def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from mico._checks import count
-from mico.commands.counts import Count, OptionalCount, several_numbers
+from mico.commands.counts import Count, OptionalCount, OptionalNumber, several_numbers
 from mico.commands.train_options import CheckpointSeconds, KeptReplay, TensorBoardToo
 from mico.deep.envs import split_name
 from mico.deep.options import PARTS, Option
@@ -56,16 +56,14 @@ class Options:
         False
     )
     devices: Annotated[Count, tyro.conf.arg(help="Devices that the estimate of time is for.")] = 1
-    memory: Annotated[
-        float | None, _arg("Gigabytes that a fleet may take.", "default: what the device has", "FLOAT")
-    ] = None
+    memory: Annotated[OptionalNumber, _arg("Gigabytes that a fleet may take.", "default: what the device has")] = None
     max_runs: Annotated[OptionalCount, _arg("Most runs in a fleet.", "default: as many as memory allows")] = None
     processes: Annotated[Count, tyro.conf.arg(help="Fleets trained at the same time on this machine.")] = 1
     ray: Annotated[
         str | None, _arg("Address of a Ray cluster to train on, or `auto`.", "default: this machine", "ADDRESS")
     ] = None
     cpus: Annotated[float, tyro.conf.arg(help="CPU cores of a fleet on Ray.")] = 1.0
-    gpus: Annotated[float | None, _arg("GPUs of a fleet on Ray.", "default: 1 if there are any", "FLOAT")] = None
+    gpus: Annotated[OptionalNumber, _arg("GPUs of a fleet on Ray.", "default: 1 if there are any")] = None
     retries: Annotated[
         Count, tyro.conf.arg(help="How often a fleet is started again whose node or process was lost.")
     ] = 10

@@ -38,11 +38,15 @@ PAPER = {
 class Config:
     """Which tasks, and where the runs are."""
 
-    tasks: Annotated[tuple[str, ...], tyro.conf.arg(help="such as cartpole-swingup; without any, all there are")] = ()
+    tasks: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(help="Tasks, such as cartpole-swingup.", help_behavior_hint="(default: all that have results)"),
+    ] = ()
     results: Annotated[
         str,
         tyro.conf.arg(
-            help="folder with a folder of `mico collect` for each arm, as `pixels`; without it, the package's runs"
+            help="Folder with a folder of `mico collect` for each arm, such as `pixels`.",
+            help_behavior_hint="(default: the package's runs)",
         ),
     ] = ""
 

@@ -48,9 +48,13 @@ PUBLISHED = {
 class Config:
     """Games, each with the agent that learns it early, and where our runs are."""
 
-    games: Annotated[tuple[str, ...], tyro.conf.arg(help="of breakout, freeway and pong")] = tuple(PUBLISHED)
+    games: Annotated[tuple[str, ...], tyro.conf.arg(help="Games: breakout, freeway or pong.")] = tuple(PUBLISHED)
     results: Annotated[
-        str, tyro.conf.arg(help="folder with a folder of `mico collect` for each arm; without one, the package's runs")
+        str,
+        tyro.conf.arg(
+            help="Folder with a folder of `mico collect` for each arm.",
+            help_behavior_hint="(default: the package's runs)",
+        ),
     ] = ""
 
     def __post_init__(self) -> None:

@@ -31,37 +31,45 @@ _METRICS = ("none", "mico")
 _PERIOD = 4  # steps between updates, of which periods must be multiples
 
 
-def _arg(purpose: str) -> Any:
-    return tyro.conf.arg(help=purpose)
+def _arg(purpose: str, default: str | None = None) -> Any:
+    """How a field is described; `default` says in words what None stands for."""
+    return tyro.conf.arg(help=purpose, help_behavior_hint=default and f"(default: {default})")
 
 
 @dataclass(frozen=True)
 class Config:
     """Games, agents and seeds, the sweep that chooses α and β, and whether to train what is missing."""
 
-    games: Annotated[tuple[str, ...], _arg("of MinAtar")] = _GAMES
-    agents: Annotated[tuple[str, ...], _arg("each without and with MICo")] = tuple(VALUE_AGENTS)
-    seeds: Annotated[tuple[int, ...], _arg("a run of each arm for each")] = tuple(range(10))
-    steps: Annotated[int, _arg("agent steps of a run")] = 2_000_000
-    alpha: Annotated[float | None, _arg("of a second arm beside the paper's; by default the sweep's choice")] = None
-    beta: Annotated[float | None, _arg("of that arm")] = None
-    sweep_games: Annotated[tuple[str, ...], _arg("where α and β are chosen")] = ("breakout", "space-invaders")
-    sweep_seeds: Annotated[tuple[int, ...], _arg("of the sweep, none of the study's")] = (100, 101, 102, 103, 104)
-    sweep_steps: Annotated[int, _arg("agent steps of a run of the sweep")] = 1_800_000
-    sweep_alphas: Annotated[tuple[float, ...], _arg("weights of the loss")] = (0.001, 0.01, 0.1, 0.5)
-    sweep_betas: Annotated[tuple[float, ...], _arg("weights of the angle")] = (0.01, 0.1, 1.0)
-    points: Annotated[int, _arg("of a run's curve")] = 50
-    phases: Annotated[tuple[Phase, ...], _arg("what is looked at, and trained")] = PHASES
-    results: Annotated[str, _arg("folder of results beside those that the package has; what is trained is added")] = ""
-    train: Annotated[bool, _arg("train what no results have: on a CPU this takes days")] = False
-    runs: Annotated[str, _arg("folder to train in, where it goes on; without a name one that is not kept")] = (
-        "runs/minatar"
+    games: Annotated[tuple[str, ...], _arg("Games of MinAtar.")] = _GAMES
+    agents: Annotated[tuple[str, ...], _arg("Agents, each without and with MICo.")] = tuple(VALUE_AGENTS)
+    seeds: Annotated[tuple[int, ...], _arg("Random seeds, a run of each arm for each.")] = tuple(range(10))
+    steps: Annotated[int, _arg("Agent steps of each run.")] = 2_000_000
+    alpha: Annotated[float | None, _arg("Weight α of a second arm beside the paper's.", "as the sweep chose")] = None
+    beta: Annotated[float | None, _arg("Weight β of that arm.", "as the sweep chose")] = None
+    sweep_games: Annotated[tuple[str, ...], _arg("Games of the sweep that chooses α and β.")] = (
+        "breakout",
+        "space-invaders",
     )
-    max_runs: Annotated[int, _arg("that are trained as one program")] = 128
+    sweep_seeds: Annotated[tuple[int, ...], _arg("Random seeds of the sweep, none of them the study's.")] = (
+        100,
+        101,
+        102,
+        103,
+        104,
+    )
+    sweep_steps: Annotated[int, _arg("Agent steps of each run of the sweep.")] = 1_800_000
+    sweep_alphas: Annotated[tuple[float, ...], _arg("Weights α that the sweep compares.")] = (0.001, 0.01, 0.1, 0.5)
+    sweep_betas: Annotated[tuple[float, ...], _arg("Weights β that the sweep compares.")] = (0.01, 0.1, 1.0)
+    points: Annotated[int, _arg("Points of a run's curve.")] = 50
+    phases: Annotated[tuple[Phase, ...], _arg("Parts of the study to train and to show.")] = PHASES
+    results: Annotated[str, _arg("Folder of results beside those in the package; trained runs are added.", "none")] = ""
+    train: Annotated[bool, _arg("Train the runs that no results have: on a CPU this takes days.")] = False
+    runs: Annotated[str, _arg("Folder to train in, and to resume; an empty name is a temporary one.")] = "runs/minatar"
+    max_runs: Annotated[int, _arg("Most runs that are trained as one program.")] = 128
     precision: Annotated[
-        Precision | None, _arg("what networks to train compute in; by default float32, of IQN and M-IQN bfloat16")
+        Precision | None, _arg("Number type that networks compute in.", "float32, for IQN and M-IQN bfloat16")
     ] = None
-    seconds: Annotated[float | None, _arg("after which training stops; what is trained is kept")] = None
+    seconds: Annotated[float | None, _arg("Seconds after which training stops and saves.", "no limit")] = None
 
     def __post_init__(self) -> None:
         for name in ("games", "agents", "seeds", "sweep_games", "sweep_seeds", "sweep_alphas", "sweep_betas", "phases"):
