@@ -1,6 +1,7 @@
-"""Speed of training: against Stable-Baselines3, what MICo costs, fleets, and updates in the shapes of Atari.
+"""Speed of training: its start, against Stable-Baselines3, what MICo costs, fleets, and updates in the shapes of Atari.
 
 python benchmarks/training.py                                  what this machine's device is for
+python benchmarks/training.py --only start                     first and second start, beside a plain DQN in one file
 python benchmarks/training.py --only sb3 --peer-python PATH    PATH runs a Python with stable-baselines3 and minatar
 python benchmarks/training.py --only atari-update --capacity 1000000
 
@@ -9,8 +10,10 @@ Each figure is a median over repeats, with the least and the most; those compare
 
 import argparse
 import importlib.util
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -210,6 +213,60 @@ def large_fleets(options: argparse.Namespace) -> None:
     compared([("dqn", count) for count in counts], length, options.repeats)
 
 
+def timed(command: list[str], **variables: str) -> tuple[float, float]:
+    """Wall and CPU seconds of a process, with these environment variables and no other cache folder."""
+    own = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"} | variables
+    begun, before = time.perf_counter(), os.times()
+    done = subprocess.run(command, env=own, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed: {done.stderr}")
+    after = os.times()
+    cpu = after.children_user - before.children_user + after.children_system - before.children_system
+    return time.perf_counter() - begun, cpu
+
+
+def twice(name: str, steps: int) -> list[tuple[float, float]]:
+    """Wall and CPU seconds of a first start with an empty cache folder and of a second one: "plain", or ENV METRIC."""
+    with tempfile.TemporaryDirectory(prefix="mico-start-") as folder:
+        if name == "plain":
+            script = str(Path(__file__).with_name("plain_dqn.py"))
+            command = [sys.executable, script, "--seed", "0", "--steps", str(steps)]
+            cache = {"JAX_COMPILATION_CACHE_DIR": folder, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+            return [timed(command, **cache) for _ in range(2)]
+        env, metric = name.split()
+        flags = f"--env {env} --agent dqn --metric {metric} --steps {steps}".split()
+        command, cache = (
+            [sys.executable, "-m", "mico.cli", "train", *flags, "--out"],
+            {"MICO_COMPILATION_CACHE": folder},
+        )
+        return [timed([*command, str(Path(folder) / out)], **cache) for out in ("first", "second")]
+
+
+def start(options: argparse.Namespace) -> None:
+    """Seconds of a whole process that trains 3,000 steps of DQN: with an empty compilation cache, and again with it."""
+    cases = ["mdp/four-rooms mico", "minatar/breakout none", "minatar/breakout mico", "plain"]
+    cases = cases[2:] if options.quick else cases
+    if importlib.util.find_spec("minatar") is None:
+        print("the plain DQN is left out: pip install minatar")
+        cases.remove("plain")
+    steps = 1_100 if options.quick else 3_000
+    turns = [{case: twice(case, steps) for case in cases} for _ in range(min(options.repeats, 3))]
+    named = f"{'first, s':>18} {'CPU s':>6} {'second, s':>18} {'CPU s':>6} {'second ÷ first':>15} {'÷ plain, both':>14}"
+    print(f"{'':<24} {named}")
+    for case in cases:
+        walls = [[turn[case][again][0] for turn in turns] for again in range(2)]
+        cpus = [median(turn[case][again][1] for turn in turns) for again in range(2)]
+        columns = " ".join(f"{spread(wall, 2):>18} {cpu:>6.1f}" for wall, cpu in zip(walls, cpus))
+        share = median(second / first for first, second in zip(*walls))
+        ratios = (
+            [median(turn[case][again][0] / turn["plain"][again][0] for turn in turns) for again in range(2)]
+            if ("plain" in cases and case.startswith("minatar"))
+            else []
+        )
+        shown = "plain JAX, breakout" if case == "plain" else case
+        print(f"{shown:<24} {columns} {share:>15.2f} {' '.join(f'{ratio:.2f}' for ratio in ratios):>14}", flush=True)
+
+
 def noise(runs: Run, capacity: int) -> Any:
     """Replays full of random frames, with an end every so many steps."""
 
@@ -294,6 +351,7 @@ def atari_update(options: argparse.Namespace) -> None:
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "start": start,
     "sb3": sb3,
     "cost": cost,
     "split": split,
@@ -304,16 +362,17 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=PARTS, action="append")
+    parts = "; ".join(f"{name}: {(part.__doc__ or '').rstrip('.')}" for name, part in PARTS.items())
+    parser.add_argument("--only", choices=PARTS, action="append", help=f"may be given several times. {parts}")
     parser.add_argument("--quick", action="store_true", help="sizes that show no more than that all runs")
-    parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--repeats", type=int, default=7, help="turns that each contender takes, of start 3 at most")
     parser.add_argument("--capacity", type=int, default=100_000, help="frames in each replay of atari-update")
     parser.add_argument("--peer-python", metavar="PATH", help="interpreter that has stable-baselines3 and minatar")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.capacity = 2, 4 * WRITTEN
     print("device:", jax.devices()[0].device_kind, flush=True)
-    usual = ("sb3", "cost", "split") if jax.default_backend() == "cpu" else ("cost", "fleet", "atari-update")
+    usual = ("start", "sb3", "cost", "split") if jax.default_backend() == "cpu" else ("cost", "fleet", "atari-update")
     for name in options.only or usual:
         print(f"\n{name}: {PARTS[name].__doc__}", flush=True)
         PARTS[name](options)

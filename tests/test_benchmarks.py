@@ -6,6 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
+import numpy as np
+import optax
 import pytest
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -43,6 +46,56 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     replay, program = (float(number) for number in row.split("%")[1].split()[:2])
     assert replay == pytest.approx(1000 * 84 * 84 / 2**30, abs=0.005)
     assert 1 < program < 100
+
+
+def test_first_and_second_start_beside_a_plain_dqn(quick_compilation):
+    pytest.importorskip("minatar")
+    printed = ran("training.py", "--quick --only start")
+    rows = re.findall(r"^(minatar/breakout mico|plain JAX, breakout) +(.*)", printed, re.MULTILINE)
+    assert [name for name, _ in rows] == ["minatar/breakout mico", "plain JAX, breakout"]
+    for _, row in rows:
+        assert_rates(re.findall(r"[\d.]+ \([\d.]+–[\d.]+\)", row))
+        first, second = (float(seconds) for seconds in re.findall(r"([\d.]+) \(", row))
+        assert 0 < second < first  # programs are found in the folder of the first start
+        share = float(row.rpartition(")")[2].split()[1])
+        assert share == pytest.approx(second / first, abs=0.02)
+
+
+def test_the_plain_dqn_learns(monkeypatch):
+    """CartPole pays 1 a step, of which random play gets some 22."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import plain_dqn
+
+    for seed in (0, 1):
+        _, returns, rate = plain_dqn.train("CartPole-v1", 12_000, seed, decay=4_000, report=lambda line: None)
+        assert np.mean(returns[:20]) < 50
+        assert np.mean(returns[-20:]) > 100
+        assert rate > 0
+
+
+def test_the_plain_dqn_learns_the_value_of_a_chain(monkeypatch):
+    """Two states, the second of which pays 1 and ends: by hand Q is 0.99 in the first and 1 in the second."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import plain_dqn
+
+    params = plain_dqn.init_params(jax.random.key(0), (2,), 1, (16,))
+    optimiser = optax.adam(0.01)
+    state, seen = optimiser.init(params), np.eye(2, dtype=np.float32)
+    batch = seen, np.zeros(2, np.int32), np.array([0, 1], np.float32), seen[[1, 0]], np.array([0, 1], np.float32)
+    target = params
+    for step in range(600):
+        params, state = plain_dqn.update(optimiser, 0.99, params, target, state, batch)
+        target = params if step % 10 == 0 else target
+    np.testing.assert_allclose(plain_dqn.q_values(params, seen)[:, 0], [0.99, 1.0], atol=0.02)
+
+
+def test_the_plain_dqn_has_the_network_of_the_preset(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    import plain_dqn
+
+    params = plain_dqn.init_params(jax.random.key(0), (10, 10, 4), 3, (128,))
+    assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 132_179
+    assert plain_dqn.q_values(params, np.ones((5, 10, 10, 4), np.uint8)).shape == (5, 3)
 
 
 def test_beside_stable_baselines(quick_compilation):
@@ -90,6 +143,6 @@ def contenders(metric):
 
 def assert_rates(rows):
     for row in rows:
-        numbers = re.search(r"([\d,]+) \(([\d,]+)–([\d,]+)\)", row).groups()
+        numbers = re.search(r"([\d,.]+) \(([\d,.]+)–([\d,.]+)\)", row).groups()
         rate, least, most = (float(number.replace(",", "")) for number in numbers)
         assert 0 < least <= rate <= most

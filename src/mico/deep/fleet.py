@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,12 @@ from mico.deep.types import Params, Step
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
 # A GPU may do at once what does not wait for each other, a fifth less time for 64 runs; other devices ignore it.
 COMPILER_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+# LLVM's optimisations are a third of a program's compilation on a CPU: one that begins or plays the first steps runs
+# too seldom to make up for it. Parameters and logs are the same to the bit, which rows of the log would not be.
+_QUICK = {"xla_backend_optimization_level": 1}
+
+
+Kind = Literal["act", "look"]  # of what is compiled ahead
 
 
 def stack(runs: Sequence[Run]) -> Run:
@@ -57,17 +63,27 @@ class Simulated:
     def __init__(self, runs: Sequence[Run], fleet: Run):
         self._fleet = fleet
 
+    def shape(self) -> State:
+        """The shapes of a state, which take no memory."""
+        return jax.eval_shape(_begin, self._fleet)
+
     def begin(self) -> State:
-        return _begin(self._fleet)
+        return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self._fleet)
+
+    def ahead(self, state: State, length: int) -> dict[Kind, Callable[[], Any]]:
+        """What compiles the first chunk of steps and the rows of the log, given a state's shapes."""
+        now = jax.ShapeDtypeStruct((), jnp.int32)
+        first = _program(False).lower(self._fleet, state, now, length=length, learns=False)
+        return {"act": first.compile, "look": look.lower(self._fleet, state, now).compile}
 
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
-        return _play(self._fleet, state, jnp.int32(time), length=length, learns=learns)
+        return _program(learns)(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
     def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
         """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
         given = self._fleet, state, jnp.int32(time)
-        program = _play.lower(*given, length=length, learns=learns).compile()
+        program = _program(learns).lower(*given, length=length, learns=learns).compile()
         return lambda stopped: program(*given)
 
     def snapshot(self) -> dict[str, Any]:
@@ -79,8 +95,7 @@ class Simulated:
     def close(self) -> None: ...
 
 
-@jax.jit
-def _begin(fleet: Run) -> State:
+def _started(fleet: Run) -> State:
     """Every run before its first step, environments inside JAX."""
 
     def one(run: Run) -> State:
@@ -90,8 +105,14 @@ def _begin(fleet: Run) -> State:
     return jax.vmap(one)(fleet)
 
 
-@partial(jax.jit, donate_argnums=1, static_argnames=("length", "learns"), compiler_options=COMPILER_OPTIONS)
-def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Happened]:
+_begin, _begin_on_cpu = jax.jit(_started), jax.jit(_started, compiler_options=_QUICK)
+
+
+def _program(learns: bool) -> Any:
+    return _play if learns or jax.default_backend() != "cpu" else _act_on_cpu
+
+
+def _chunk(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Happened]:
     """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
     period = fleet.schedule.update_period
 
@@ -113,6 +134,10 @@ def _play(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns
     state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
     by_step = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2).reshape(length, -1), ended)
     return state, Happened(by_step, losses)
+
+
+_compiled = partial(jax.jit, _chunk, donate_argnums=1, static_argnames=("length", "learns"))
+_play, _act_on_cpu = _compiled(compiler_options=COMPILER_OPTIONS), _compiled(compiler_options=_QUICK)
 
 
 def copy_targets(state: State) -> State:

@@ -7,7 +7,7 @@ is a part: a core that has a program to itself computes more than several cores 
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -20,7 +20,7 @@ from jaxtyping import Array, Int
 from mico.deep import fleet
 from mico.deep.compilation_cache import threads
 from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Happened, Simulated
+from mico.deep.fleet import Happened, Kind, Simulated
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
 from mico.deep.refilling import Remains, emptied, remains
@@ -55,12 +55,35 @@ class Parts:
         self._engines = [kind(part, own) for part, own in zip(each, self._fleets)]
         self._at_once = len(sizes) if kind is Hosted else threads()
         self._spec = runs[0].env.spec
+        self._compiling: dict[Kind, list[Future[Any]]] = {"act": [], "look": []}
+
+    def shapes(self) -> States:
+        """The shapes of a state of all."""
+        return tuple(engine.shape() for engine in self._engines)
 
     def begin(self) -> States:
         return tuple(engine.begin() for engine in self._engines)
 
+    def compile_ahead(self, shapes: States, length: int) -> None:
+        """Compile what acts and what makes rows in threads, while other programs are compiled in this one.
+
+        Programs are traced in this thread, by the settings that JAX has in it. Those of parts of one size are the same.
+        """
+        by_size = {state.bad_step.shape: (engine, state) for engine, state in zip(self._engines, shapes)}
+        threads = ThreadPoolExecutor(2 * len(by_size), thread_name_prefix="compile")
+        for engine, state in by_size.values():
+            for kind, compilation in engine.ahead(state, length).items():
+                self._compiling[kind].append(threads.submit(compilation))
+        threads.shutdown(wait=False)
+
+    def _compiled(self, kind: Kind) -> None:
+        """Wait for the programs of a kind that are compiled in threads: JAX would compile them once more."""
+        while self._compiling[kind]:
+            self._compiling[kind].pop().result()
+
     def play(self, states: States, time: int, length: int, learns: bool) -> tuple[States, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
+        self._compiled("act")
         jobs = [engine.prepared(state, time, length, learns) for engine, state in zip(self._engines, states)]
         ends = beside(jobs, self._at_once)
         return tuple(state for state, _ in ends), _joined([happened for _, happened in ends], axis=1)
@@ -70,6 +93,7 @@ class Parts:
 
     def look(self, states: States, time: Int[Array, ""]) -> dict[str, Any]:
         """What the representations of each run are like, an array of N by name."""
+        self._compiled("look")
         return _joined([fleet.look(own, state, time) for own, state in zip(self._fleets, states)])
 
     def bad_steps(self, states: States) -> Int[Array, " N"]:

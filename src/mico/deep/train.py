@@ -148,7 +148,7 @@ def train(
     names = [label.name for label in kept.labels] if len(kept.labels) == len(runs) else run_names(runs)
     named = dict(zip(names, runs, strict=True))
     with closing(Parts(runs, kept.parts)) as parts, stop_signals() as stopping:
-        shape = jax.eval_shape(parts.begin)  # what cannot be made is refused before anything is written
+        shape = parts.shapes()  # what cannot be made is refused before anything is written
         check_room(shape, runs[0], len(runs))
         with (
             locked_folder(out),
@@ -215,6 +215,7 @@ class _Training:
             if not self._checkpoints.awaits_first():
                 self._outputs.check_nothing_learnt()
                 self._checkpoints.await_first()
+            self._parts.compile_ahead(shape, min(self._chunks.short, self._steps))
             self._state = self._parts.begin()
         else:
             self.time = self._saved = found.step
