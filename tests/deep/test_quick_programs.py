@@ -48,8 +48,9 @@ def test_what_is_compiled_ahead_is_compiled_once(monkeypatch):
     )
     try:
         with_parts = Parts([small_run(seed=seed) for seed in (0, 1)], [1, 1])
-        with_parts.compile_ahead(with_parts.shapes(), 40)
+        with_parts.compile_ahead("act", with_parts.shapes(), 40)
         states = with_parts.begin()
+        with_parts.compile_ahead("look", with_parts.shapes(), 40)
         states, _ = with_parts.play(states, 0, 40, False)
         states, _ = with_parts.play(states, 40, 40, True)
         with_parts.look(states, jnp.int32(80))

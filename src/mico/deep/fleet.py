@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,9 +21,6 @@ COMPILER_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 # LLVM's optimisations are a third of a program's compilation on a CPU: one that begins or plays the first steps runs
 # too seldom to make up for it. Parameters and logs are the same to the bit, which rows of the log would not be.
 _QUICK = {"xla_backend_optimization_level": 1}
-
-
-Kind = Literal["act", "look"]  # of what is compiled ahead
 
 
 def stack(runs: Sequence[Run]) -> Run:
@@ -70,11 +67,9 @@ class Simulated:
     def begin(self) -> State:
         return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self._fleet)
 
-    def ahead(self, state: State, length: int) -> dict[Kind, Callable[[], Any]]:
-        """What compiles the first chunk of steps and the rows of the log, given a state's shapes."""
-        now = jax.ShapeDtypeStruct((), jnp.int32)
-        first = _program(False).lower(self._fleet, state, now, length=length, learns=False)
-        return {"act": first.compile, "look": look.lower(self._fleet, state, now).compile}
+    def lowered(self, state: Any, time: Any, length: int, *, learns: bool) -> Any:
+        """The program of a chunk, not yet compiled; shapes are enough."""
+        return _program(learns).lower(self._fleet, state, time, length=length, learns=learns)
 
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
@@ -83,7 +78,7 @@ class Simulated:
     def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
         """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
         given = self._fleet, state, jnp.int32(time)
-        program = _program(learns).lower(*given, length=length, learns=learns).compile()
+        program = self.lowered(*given[1:], length, learns=learns).compile()
         return lambda stopped: program(*given)
 
     def snapshot(self) -> dict[str, Any]:

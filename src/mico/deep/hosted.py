@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 
 from mico.deep import exchange, host_programs
 from mico.deep.envs import AbstractHostEnv, Episodes
-from mico.deep.fleet import Happened, Job, Kind, look
+from mico.deep.fleet import Happened, Job
 from mico.deep.host_programs import Held, apart
 from mico.deep.learner import State
 from mico.deep.settings import Run
@@ -34,11 +34,8 @@ class Hosted:
         return jax.eval_shape(self.begin)
 
     def begin(self) -> State:
-        return host_programs.begin(self._fleet, self._episodes.start(), spec=self._spec)
-
-    def ahead(self, state: State, length: int) -> dict[Kind, Callable[[], Any]]:
-        """What compiles the rows of the log, given a state's shapes; programs of steps come as needed."""
-        return {"look": look.lower(self._fleet, state, jax.ShapeDtypeStruct((), jnp.int32)).compile}
+        state = host_programs.begin(self._fleet, self._episodes.start(), spec=self._spec)
+        return jax.device_put(state, self._device)  # as the programs of steps leave it: else `look` is compiled twice
 
     def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from jaxtyping import Array, Int
 from mico.deep import fleet
 from mico.deep.compilation_cache import threads
 from mico.deep.envs import AbstractHostEnv
-from mico.deep.fleet import Happened, Kind, Simulated
+from mico.deep.fleet import Happened, Simulated
 from mico.deep.hosted import Hosted
 from mico.deep.learner import State
 from mico.deep.refilling import Remains, emptied, remains
@@ -28,6 +28,7 @@ from mico.deep.settings import Run
 from mico.deep.types import Params
 
 States = tuple[State, ...]
+Ahead = Literal["act", "look"]  # what may be compiled before it is needed
 
 
 def usual_sizes(runs: Sequence[Run]) -> list[int]:
@@ -55,7 +56,7 @@ class Parts:
         self._engines = [kind(part, own) for part, own in zip(each, self._fleets)]
         self._at_once = len(sizes) if kind is Hosted else threads()
         self._spec = runs[0].env.spec
-        self._compiling: dict[Kind, list[Future[Any]]] = {"act": [], "look": []}
+        self._compiling: dict[Ahead, list[Future[Any]]] = {}
 
     def shapes(self) -> States:
         """The shapes of a state of all."""
@@ -64,22 +65,28 @@ class Parts:
     def begin(self) -> States:
         return tuple(engine.begin() for engine in self._engines)
 
-    def compile_ahead(self, shapes: States, length: int) -> None:
-        """Compile what acts and what makes rows in threads, while other programs are compiled in this one.
+    def compile_ahead(self, kind: Ahead, shapes: States, length: int) -> None:
+        """Compile a chunk of so many steps that only acts, or what makes rows, in threads while this one does more.
 
         Programs are traced in this thread, by the settings that JAX has in it. Those of parts of one size are the same.
+        Outside JAX the programs of steps decide where a state lies, so that nothing can be compiled before them.
         """
-        by_size = {state.bad_step.shape: (engine, state) for engine, state in zip(self._engines, shapes)}
-        threads = ThreadPoolExecutor(2 * len(by_size), thread_name_prefix="compile")
-        for engine, state in by_size.values():
-            for kind, compilation in engine.ahead(state, length).items():
-                self._compiling[kind].append(threads.submit(compilation))
-        threads.shutdown(wait=False)
+        now, lowered = jax.ShapeDtypeStruct((), jnp.int32), []
+        by_size = {each[2].bad_step.shape: each for each in zip(self._engines, self._fleets, shapes)}
+        for engine, own, state in by_size.values():
+            if isinstance(engine, Simulated):
+                acts = kind == "act"
+                given = engine.lowered(state, now, length, learns=False) if acts else fleet.look.lower(own, state, now)
+                lowered.append(given)
+        if lowered:
+            pool = ThreadPoolExecutor(len(lowered), thread_name_prefix="compile")
+            self._compiling[kind] = [pool.submit(program.compile) for program in lowered]
+            pool.shutdown(wait=False)
 
-    def _compiled(self, kind: Kind) -> None:
-        """Wait for the programs of a kind that are compiled in threads: JAX would compile them once more."""
-        while self._compiling[kind]:
-            self._compiling[kind].pop().result()
+    def _compiled(self, kind: Ahead) -> None:
+        """Wait for programs that are compiled in threads: JAX would compile them once more."""
+        for future in self._compiling.pop(kind, ()):
+            future.result()
 
     def play(self, states: States, time: int, length: int, learns: bool) -> tuple[States, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""

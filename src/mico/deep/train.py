@@ -215,7 +215,7 @@ class _Training:
             if not self._checkpoints.awaits_first():
                 self._outputs.check_nothing_learnt()
                 self._checkpoints.await_first()
-            self._parts.compile_ahead(shape, min(self._chunks.short, self._steps))
+            self._parts.compile_ahead("act", shape, min(self._chunks.short, self._steps))
             self._state = self._parts.begin()
         else:
             self.time = self._saved = found.step
@@ -226,6 +226,8 @@ class _Training:
             self.learns_from = found.extra["learns_from"]
             if isinstance(self._state[0].memory, Remains):
                 self._refill()
+        if self.time < self._steps >= self.learns_from:
+            self._parts.compile_ahead("look", shape, 0)
         self._say(self.time)
         if found is not None:
             self._parts.restore(found.extra["episodes"])  # which may take minutes
