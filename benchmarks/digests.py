@@ -41,9 +41,7 @@ def cases() -> Iterator[Case]:
     for env in ("minatar/breakout", "mdp/four-rooms"):
         for agent in VALUE_AGENTS:
             for metric in ("none", "mico"):
-                flags = (
-                    f"--env {env} --agent {agent} --metric {metric} --seeds 0 {SMALL} {TARGETS} --agent.discount 0.99"
-                )
+                flags = f"--env {env} --agent {agent} --metric {metric} {SMALL} {TARGETS} --agent.discount 0.99"
                 if agent in ("iqn", "m-iqn"):
                     flags += " --agent.num-quantiles 8 --agent.num-target-quantiles 8 --agent.num-policy-quantiles 8"
                 yield Case(f"{env.replace('/', '-')}-{agent}-{metric}", flags)
