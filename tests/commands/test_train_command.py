@@ -236,7 +236,7 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--env.sticky 2", "sticky must lie in [0, 1], but is 2.0"),
         ("--seeds", "seeds needs a number"),
         ("--seeds -1", "seed must lie in [0, 2³¹), but is -1"),
-        ("--seeds 4 4", "several are dqn-none-seed4: give each seed"),
+        ("--seeds 4 4", "seeds must differ, but 4 is given twice"),
         ("--replay.capacity 3", "capacity must be at least 8, but is 3"),
         ("--steps 0", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 0"),
         ("--steps -8", "steps must be a multiple of update_period 4 in [1, 2³¹), but is -8"),

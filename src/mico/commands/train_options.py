@@ -177,6 +177,9 @@ def _runs(parts: dict[str, list[Any]], seeds: Sequence[int]) -> list[Run]:
     """Every seed with every combination of parts."""
     if not seeds:
         raise ValueError("seeds needs a number")
+    twice = next((seed for index, seed in enumerate(seeds) if seed in seeds[:index]), None)
+    if twice is not None:
+        raise ValueError(f"seeds must differ, but {twice} is given twice")
     combinations = [dict(zip(parts, combination)) for combination in product(*parts.values())]
     without: dict[str, Any] = {"metric": None}
     return [Run(**without | made, seed=seed) for made in combinations for seed in seeds]
