@@ -65,7 +65,8 @@ def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress],
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            return train(fleet.runs(), out / fleet.name, **options)
+            train(fleet.runs(), out / fleet.name, **options)
+            return
         except OccupiedError:
             if time.monotonic() > deadline:
                 raise
