@@ -156,6 +156,14 @@ def test_sums_that_differ_by_rounding_alone_at_tolerance_zero():
     assert by_splitters(mdp, 1e-15).block.tolist() == [0, 0, 1, 1, 1, 2, 3]
 
 
+def test_rows_whose_sums_differ_in_the_last_bit_at_tolerance_zero():
+    rows = sp.csr_array(np.array([[0, 0, 0.5, 0, 0.5], [0, 0, 0.5, 2.0**-52, 0.5], *np.eye(5)[[2, 3, 4]]]))
+    reward = np.array([[0.0], [0.0], [1.0], [1.0], [2.0]])
+    found = Partition.from_labels(_splitters.refine([rows], reward, 0.0))
+    assert found == Partition.from_labels(relation._refine(rows, reward, 0.0))
+    assert found.block.tolist() == [0, 1, 2, 2, 3]
+
+
 def test_exact_sums_are_recognised():
     assert _splitters._rounding(sp.csr_array([[0.25, 0.75], [0.0, 1.0]])) == 0.0
     assert _splitters._rounding(sp.csr_array([[0.1, 0.9], [0.0, 1.0]])) > 2e-16
