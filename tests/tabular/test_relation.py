@@ -13,6 +13,16 @@ from mico.tabular.policies import optimal
 from mico.tabular.relation import bisimulation_relation, policy_bisimulation_relation
 
 SEEDS = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True, scope="module", params=["numpy", "compiled"])
+def refinement(request):
+    """Every test runs on the refinement for small models and on the compiled one for large ones."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mico.tabular.relation._COMPILED_FROM", 0 if request.param == "compiled" else np.inf)
+        yield request.param
+
+
 TOLERANCES = st.sampled_from([0.0, 0.125, 0.25])
 
 
@@ -185,7 +195,9 @@ def test_order_of_states_and_actions_does_not_matter(seed, tolerance):
     assert bisimulation_relation(other, tolerance=tolerance) == Partition.from_labels(found.block[states])
 
 
-def test_batches_change_nothing(monkeypatch):
+def test_batches_change_nothing(monkeypatch, refinement):
+    if refinement == "compiled":
+        pytest.skip("has no batches")
     rng = np.random.default_rng(3)
     models = [coarse_mdp(rng, 12, 1, levels=16) for _ in range(20)]
     whole = [bisimulation_relation(mdp, tolerance=0.125) for mdp in models]

@@ -1,4 +1,4 @@
-"""The bisimulation relation by partition refinement: which states are the same, up to an explicit tolerance."""
+"""The bisimulation relation of an MDP or a Markov chain by partition refinement, with an explicit tolerance."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -12,9 +12,11 @@ from mico.tabular.mdp import MDP
 from mico.tabular.partition import Partition
 from mico.tabular.policies import PolicyLike, as_chain
 from mico.tabular.problems.problem import Model, Problem, as_mdp
-from mico.tabular.validation import checked_not_negative
+from mico.tabular.validation import Matrix, checked_not_negative
 
 _ENTRIES = 2_000_000  # probabilities of moving into classes that are held at a time
+# With fewer states NumPy's rounds take at worst about as long as importing Numba and loading what it compiled.
+_COMPILED_FROM = 2_000
 
 
 class _Entries(NamedTuple):
@@ -26,18 +28,51 @@ class _Entries(NamedTuple):
 
 
 def bisimulation_relation(mdp: MDP | Problem, *, tolerance: float) -> Partition:
-    r"""States are one class iff $r^a_x$ and $P^a_x(c)$ agree for every action a and class c, up to `tolerance`.
+    r"""Partition of the states into classes of bisimilar states, up to `tolerance`.
 
-    The classes by reward are split, all at once and again until none can be, wherever two consecutive values of some
-    feature inside a class are more than `tolerance` apart. Neither the order of states nor that of actions matters.
-    Rewards are means; a tolerance below rounding (1e-12, say) may split states over the last bits of a sum.
+    The classes are the coarsest ones in which, for every action a and class c, the states agree in $r^a_x$ and
+    $P^a_x(c)$. They are found in rounds: the classes by reward first; then all classes are cut at once by the
+    probabilities of moving into each of them, until no class falls apart. Inside a class the values of such a feature
+    are sorted, and the class is cut wherever two consecutive ones are more than `tolerance` apart. Hence
+
+    - neither the order of states nor that of actions matters, up to rounding of sums;
+    - two states are separated only by a gap wider than `tolerance` between values of states of their class, and in
+      the end no class has such a gap. States of one class may differ by more, through others in between;
+    - what separates two states without a tolerance does so with one that is smaller than all gaps between distinct
+      values. 1e-9 is a good choice for probabilities of usual size; below rounding (1e-12, say) states may be
+      separated by the last bits of a sum, and 0 is meant for models whose sums are exact.
+
+    From 2,000 states on the refinement is compiled by Numba, once per installation in some seconds, and takes time
+    near linear in the number of transitions; smaller models are refined by NumPy, which is there at once.
+
+    Args:
+        mdp: A Problem or an MDP; rewards count by their means.
+        tolerance: Largest gap between consecutive values that is ignored, in units of rewards and of probabilities; 0
+            or more.
+
+    Returns:
+        The classes.
+
+    Raises:
+        ValueError: If `mdp` is neither a Problem nor an MDP, or `tolerance` is negative or not finite.
+
+    Examples:
+        Two workplaces in which one action stays, the other goes to the end, with equal rewards:
+
+        >>> stay, go = [[1, 0, 0], [0, 1, 0], [0, 0, 1]], [[0, 0, 1], [0, 0, 1], [0, 0, 1]]
+        >>> mdp = MDP(np.stack([stay, go], axis=1), [[1.0, 0.5], [1.0, 0.5], [0.0, 0.0]], discount=0.9)
+        >>> bisimulation_relation(mdp, tolerance=1e-9).block
+        array([0, 0, 1])
     """
     mdp = as_mdp(mdp)
-    return _refined(sp.vstack([sp.csr_array(kernel) for kernel in mdp.kernels], format="csr"), mdp.relative, tolerance)
+    return _relation(mdp.kernels, mdp.relative, tolerance)
 
 
 def policy_bisimulation_relation(model: Model, policy: PolicyLike = None, *, tolerance: float) -> Partition:
-    r"""States of a chain are one class iff $r_x$ and $P_x(c)$ agree for every class c, up to `tolerance`.
+    r"""Partition of the states of a Markov chain into classes that agree in $r_x$ and $P_x(c)$ for every class c.
+
+    This is lumpability of the chain, or π-bisimulation of an MDP under a policy. Tolerance and speed are as in
+    `bisimulation_relation`.
 
     Args:
         model: A Chain; or a Problem or an MDP, with a policy.
@@ -46,24 +81,42 @@ def policy_bisimulation_relation(model: Model, policy: PolicyLike = None, *, tol
 
     Returns:
         The classes.
+
+    Raises:
+        ValueError: If `policy` does not fit the model, or `tolerance` is negative or not finite.
+
+    Examples:
+        >>> from mico.tabular import Chain
+        >>> chain = Chain([[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], reward=[0.0, 1.0, 1.0], discount=0.9)
+        >>> policy_bisimulation_relation(chain, tolerance=1e-9).block
+        array([0, 1, 1])
     """
     chain = as_chain(model, policy)
-    return _refined(sp.csr_array(chain.transition), chain.relative[:, None], tolerance)
+    return _relation([chain.transition], chain.relative[:, None], tolerance)
 
 
-def _refined(kernel: sp.csr_array, reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:
-    """Rows of `kernel` are states, action after action."""
+def _relation(kernels: list[Matrix], reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:
     tolerance = checked_not_negative("tolerance", tolerance)
+    sparse = [sp.csr_array(kernel) for kernel in kernels]
+    if len(reward) < _COMPILED_FROM:
+        return Partition.from_labels(_refine(sp.vstack(sparse, format="csr"), reward, tolerance))
+    from mico.tabular._splitters import refine  # to import Numba takes longer than to refine a small model
+
+    return Partition.from_labels(refine(sparse, reward, tolerance))
+
+
+def _refine(kernel: sp.csr_array, reward: Float[np.ndarray, "S A"], tolerance: float) -> Int[np.ndarray, " S"]:
+    """Labels of the classes, by rounds over all states; rows of `kernel` are states, action after action."""
     block, chained = _split(np.zeros(len(reward), dtype=np.int64), [_rewards(reward)], tolerance)
-    born = np.full(block.max() + 1, block.max() > 0)
-    while born.any():
+    new = np.full(block.max() + 1, block.max() > 0)
+    while new.any():
         # A class whose values all lie within the tolerance stays whole however it shrinks, so only new classes can
-        # tell its states apart; where values form a longer chain of small steps, every feature is looked at again.
+        # separate its states; where values form a longer chain of small steps, every feature is looked at again.
         rewards = [_rewards(reward)] if chained else []
-        moves = _moves(kernel, block, born | chained)
+        moves = _moves(kernel, block, new | chained)
         refined, chained = _split(block, itertools.chain(rewards, moves), tolerance)
-        block, born = refined, _is_new(refined, block)
-    return Partition.from_labels(block)
+        block, new = refined, _new_classes(refined, block)
+    return block
 
 
 def _rewards(reward: Float[np.ndarray, "S A"]) -> _Entries:
@@ -96,7 +149,7 @@ def _split(
         entries = _Entries(*(column[several[entries.state]] for column in entries))
         if entries.state.size:
             state, code, spreads = _pieces(entries, block, tolerance)
-            label = _told_apart(label, state, code)
+            label = _append_codes(label, state, code)
             chained = chained or spreads
     return np.unique(label, return_inverse=True)[1], chained
 
@@ -125,7 +178,7 @@ def _pieces(
     return state[higher], np.cumsum(opens)[higher], bool((spread > tolerance).any())
 
 
-def _told_apart(
+def _append_codes(
     label: Int[np.ndarray, " S"], state: Int[np.ndarray, " k"], code: Int[np.ndarray, " k"]
 ) -> Int[np.ndarray, " S"]:
     """States keep one label iff they had one and have the same list of codes; lists are compared place by place."""
@@ -145,7 +198,7 @@ def _told_apart(
     return label
 
 
-def _is_new(block: Int[np.ndarray, " S"], before: Int[np.ndarray, " S"]) -> Bool[np.ndarray, " C"]:
+def _new_classes(block: Int[np.ndarray, " S"], before: Int[np.ndarray, " S"]) -> Bool[np.ndarray, " C"]:
     """Which classes are only a part of a class of before."""
     parent = np.zeros(block.max() + 1, dtype=np.int64)
     parent[block] = before
