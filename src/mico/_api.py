@@ -81,9 +81,12 @@ def train(
     """
     require("jax", "mico.train")
     import mico.deep.train as training
+    from mico.deep.options import kept_log_period
     from mico.deep.settings import run_names
 
-    runs, total = _runs(env, agent, metric, preset, fields, seeds, steps)
+    choice, own = _choose(env, agent, metric, preset)
+    kept = kept_log_period(Path(out)) if resume else None
+    runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
     with _display(runs, progress) as report:
         training.train(
             runs,
@@ -161,10 +164,8 @@ def evaluate(
     )
 
 
-def _runs(
-    env: Any, agent: Any, metric: Any, preset: str | None, fields: Mapping[str, Any], seeds: Any, steps: Any
-) -> "tuple[list[Run], int]":
-    """Build the runs, seeds varying fastest, and read the number of steps."""
+def _choose(env: Any, agent: Any, metric: Any, preset: str | None) -> "tuple[Choice, dict[str, list[Any]]]":
+    """The parts of the runs by name, and the fields of objects that were given in place of names."""
     from mico.deep.options import Choice
 
     own, names = {}, {}
@@ -173,19 +174,31 @@ def _runs(
         own |= known
     choice = Choice(**names, preset=preset)
     choice.check()
-    total = count(steps, "steps")
-    lists = own | _lists(choice, fields)
-    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+    options = {f"{part}.{option.name}" for part, own in choice.options().items() for option in own}
+    return choice, {name: value for name, value in own.items() if name in options}
+
+
+def _runs(
+    choice: "Choice", lists: Mapping[str, list[Any]], seeds: Any, steps: Any, kept_log_period: int | None
+) -> "tuple[list[Run], int]":
+    """Build the runs, seeds varying fastest, and read the number of steps, in whole updates."""
+    from mico.deep.periods import round_up
+
     numbers = [count(seed, "seeds") for seed in ([seeds] if isinstance(seeds, int | str) else seeds)]
     if not numbers:
         raise ValueError("seeds must hold at least one seed, got none")
-    return [choice.run(one, seed) for one in combinations for seed in numbers], total
+    combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
+    schedule = choice.planned_schedule(combinations[0], None)
+    total = round_up("steps", count(steps, "steps"), schedule.update_period)
+    if kept_log_period is not None:
+        combinations = [{"schedule.log_period": kept_log_period} | fields for fields in combinations]
+    return [choice.run(fields, seed, steps=total) for fields in combinations for seed in numbers], total
 
 
 def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     """The registered name of a part of a run, and the fields of an object that was given in place of a name."""
     from mico.deep.agents import AGENTS
-    from mico.deep.envs import AbstractEnv, AbstractHostEnv
+    from mico.deep.envs import AbstractEnv, AbstractHostEnv, split_name
     from mico.deep.metric_losses import METRIC_LOSSES
 
     if isinstance(given, str) or (given is None and part == "metric"):
@@ -193,7 +206,10 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     if part == "env":
         if not isinstance(given, AbstractEnv | AbstractHostEnv):
             raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {type(given).__name__}")
-        return given.name, {f"env.{name}": [value] for name, value in given.settings().items()}
+        settings = given.settings()
+        family, _, file = split_name(given.name)
+        name = given.name if file is None else f"{family}/{settings['path']}"
+        return name, {f"env.{name}": [value] for name, value in settings.items()}
     registry = AGENTS if part == "agent" else METRIC_LOSSES
     name = next((name for name, kind in registry.items() if type(given) is kind), None)
     if name is None:

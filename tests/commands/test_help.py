@@ -14,7 +14,7 @@ from mico.deep.options import Choice
 from mico.deep.replay import Replay
 from mico.deep.settings import Schedule
 from mico.experiments import EXPERIMENTS
-from mico.tabular import MDPS
+from mico.tabular import PROBLEMS
 
 SETTINGS = {**AGENTS, **METRIC_LOSSES, "minatar": MinAtar, "atari": Atari, "control": Control, "gym": Gym}
 SETTINGS |= {"mdp": Tabular, "network": Network, "replay": Replay, "schedule": Schedule}
@@ -52,7 +52,7 @@ def test_every_setting_that_can_be_chosen_is_described():
             assert described == {field.name for field in dataclasses.fields(kind)}
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_every_option_of_every_problem_has_a_sentence(name):
     options = Choice(f"mdp/{name}", "dqn", "none", None).options()["env"]
     assert {option.name for option in options} >= {"observation", "max_steps", "start"}
@@ -61,7 +61,7 @@ def test_every_option_of_every_problem_has_a_sentence(name):
         assert option.default is not None or option.usual, f"{option.name} has no word for its default"
 
 
-@pytest.mark.parametrize("command", sorted({*cli.COMMANDS} - {"collect", "explore", "metric", "report"}))
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
 def test_commands_speak_of_no_machinery(capsys, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "100")
     shown = printed_help(capsys, command)
@@ -81,7 +81,7 @@ def test_trainings_speak_of_no_machinery(capsys, monkeypatch, command, agent, me
             assert not re.search(word, shown), word
 
 
-@pytest.mark.parametrize("name", MDPS)
+@pytest.mark.parametrize("name", PROBLEMS)
 def test_environments_of_problems_speak_of_no_machinery(capsys, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "100")
     shown = printed_help(capsys, "train", "--env", f"mdp/{name}")

@@ -6,12 +6,13 @@ import sys
 import pytest
 
 from mico import cli
+from mico._checks import install_hint
 from mico.deep.agents import AGENTS
 from mico.deep.envs import ENVS
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.tabular import MDPS, METRICS
+from mico.tabular import METRICS, PROBLEMS
 
-KINDS = {"problems": MDPS, "metrics": METRICS, "agents": AGENTS, "losses": METRIC_LOSSES}
+KINDS = {"problems": PROBLEMS, "metrics": METRICS, "agents": AGENTS, "losses": METRIC_LOSSES}
 
 
 def test_it_is_short_and_says_how_to_see_more(capsys):
@@ -77,4 +78,4 @@ def test_the_exact_side_is_listed_without_jax():
     assert "four-rooms" in without_jax("list", "problems").stdout
     refused = without_jax("list", "agents")
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == "mico: agents need: pip install 'mico-rl[deep]'\n"
+    assert refused.stderr == f"mico: agents need: {install_hint('deep')}\n"

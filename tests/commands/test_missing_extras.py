@@ -47,7 +47,11 @@ def blocked(monkeypatch, tmp_path):
         ),
         ("tensorboardX", "train --env mdp/two-state --steps 40 --tensorboard --out x", "'mico-rl[tensorboard]'"),
         ("tensorboardX", "sweep --env mdp/two-state --steps 40 --tensorboard --out x", "'mico-rl[tensorboard]'"),
-        ("umap", "experiment state-features --quick --out x", "UMAP needs: pip install 'mico-rl[features]', or leave"),
+        (
+            "umap",
+            "experiment state-features --quick --out x",
+            "'.[features]'), or leave",
+        ),
     ],
 )
 def test_what_is_missing_is_said_and_nothing_is_left(blocked, tmp_path, capsys, package, argv, line):

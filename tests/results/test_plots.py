@@ -24,7 +24,7 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatc
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("mico.results.folders.sync", broken)
+        patch.setattr("mico.results.folders.os.fsync", broken)
         with pytest.raises(OSError, match="No space"):
             plots.save(ax.figure, tmp_path / "figure")
     assert [file.read_bytes() for file in files] == old

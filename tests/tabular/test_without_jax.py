@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from mico._checks import install_hint
+
 CODE = """
 import sys
 sys.modules["jax"] = None
@@ -29,4 +31,4 @@ def test_all_but_sampling_works_without_jax():
     first, *refusals = done.stdout.splitlines()
     assert first == "factored"
     needs = ("mico.tabular.online", "mico.tabular.simulator", "backend='jax'")
-    assert refusals == [f"{name} needs JAX: pip install 'mico-rl[deep]'" for name in needs]
+    assert refusals == [f"{name} needs JAX: {install_hint('deep')}" for name in needs]

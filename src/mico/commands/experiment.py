@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from mico import __version__
+from mico._checks import install_hint
 from mico.commands.counts import Count, OptionalCount, OptionalNumber, optional_word
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
@@ -81,7 +82,7 @@ def _about(path: str) -> str:
     try:
         return (importlib.import_module(path).__doc__ or "").split("\n")[0]
     except ModuleNotFoundError:
-        return "needs: pip install 'mico-rl[deep]'"
+        return f"needs: {install_hint('deep')}"
 
 
 def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, Any]:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
+from mico._checks import install_hint
 from mico.commands.text import summary
 from mico.tabular import METRICS, PROBLEMS
 
@@ -27,8 +28,8 @@ _FAMILIES = {
     "minatar": "MinAtar's games, inside JAX",
     "mdp": "finite MDPs, inside JAX: any problem of `mico list problems`, or mdp/FILE.npz",
     "gym": "Gymnasium, any id with discrete actions or bounded vectors: those that it brings",
-    "atari": "Atari games of the Arcade Learning Environment (pip install 'mico-rl[atari]')",
-    "control": "tasks of the DeepMind Control suite (pip install 'mico-rl[control]')",
+    "atari": f"Atari games of the Arcade Learning Environment ({install_hint('atari')})",
+    "control": f"tasks of the DeepMind Control suite ({install_hint('control')})",
 }
 
 
@@ -55,7 +56,7 @@ def show(
     elif kind not in _TABLES:
         raise ValueError(f"kind must be one of {', '.join(_TABLES)}, got {kind!r}")
     elif kind in _DEEP and not has_deep:
-        raise ModuleNotFoundError(f"{kind} need: pip install 'mico-rl[deep]'")
+        raise ModuleNotFoundError(f"{kind} need: {install_hint('deep')}")
     else:
         _TABLES[kind](console)
 
@@ -67,7 +68,7 @@ def _show_kinds(console: Console, has_deep: bool) -> None:
             table.add_row(kind, _count(kind), used, f"mico list {kind}")
     console.print(table)
     if not has_deep:
-        console.print("Agents, losses and environments to train in come with: pip install 'mico-rl[deep]'")
+        console.print(f"Agents, losses and environments to train in come with: {install_hint('deep')}")
 
 
 def _count(kind: str) -> str:

@@ -11,6 +11,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from mico._checks import install_hint
 from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import Options, parse
 from mico.commands.text import in_bytes
@@ -105,7 +106,7 @@ def _cluster() -> Any:
     try:
         from mico.sweeps import cluster
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("--ray needs: pip install 'mico-rl[cluster]'") from error
+        raise ModuleNotFoundError(f"--ray needs: {install_hint('cluster')}") from error
     return cluster
 
 

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist
 
+from mico._extras import require
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.fidelity_measures import agreement, sample
 from mico.experiments.fidelity_worlds import Kind, has_more_states, world
@@ -78,6 +79,11 @@ class Config:
 
 
 QUICK = Config(grids=(6,), garnets=(), breakouts=(), seeds=2, steps=200, batch=8, width=16, queries=10, pairs=100)
+
+
+def check(config: Config) -> None:
+    """Refuse to start where JAX is not installed."""
+    require("jax", "training networks")
 
 
 class Cell(NamedTuple):

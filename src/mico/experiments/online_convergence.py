@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mico._extras import require
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.sampled_metrics import SelfDistance, n_step_mico, sampled_bisimulation
 from mico.results import plots
@@ -63,6 +64,11 @@ class Config:
 
 
 QUICK = Config(seeds=2, num_states=3, side=2, updates=200, sweeps=300, samples=(1, 8))
+
+
+def check(config: Config) -> None:
+    """Refuse to start where JAX is not installed."""
+    require("jax", "sampling transitions")
 
 
 class Cell(NamedTuple):

@@ -10,6 +10,7 @@ import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from mico._checks import install_hint
 from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.results import plots
 from mico.results.intervals import mean_interval
@@ -87,7 +88,7 @@ def check(config: Config) -> None:
     """Refuse features whose package is not installed."""
     if any(kind.startswith("umap-") for kind in config.features) and importlib.util.find_spec("umap") is None:
         others = " ".join(kind for kind in FEATURES if not kind.startswith("umap-"))
-        raise ModuleNotFoundError(f"UMAP needs: pip install 'mico-rl[features]', or leave it out: --features {others}")
+        raise ModuleNotFoundError(f"UMAP needs: {install_hint('features')}, or leave it out: --features {others}")
 
 
 class Cell(NamedTuple):

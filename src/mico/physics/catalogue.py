@@ -13,6 +13,7 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any, final
 
+from mico._checks import install_hint
 from mico.physics.children import NO_OPENGL, connect, end, messages
 from mico.physics.settings import Sizes
 
@@ -53,7 +54,7 @@ def _leave(process: subprocess.Popen, connection: Connection) -> None:
 def catalogue() -> Catalogue:
     """One for all who ask."""
     if importlib.util.find_spec("dm_control") is None:
-        raise ModuleNotFoundError("The DeepMind Control suite needs: pip install 'mico-rl[control]'")
+        raise ModuleNotFoundError(f"The DeepMind Control suite needs: {install_hint('control')}")
     return Catalogue()
 
 

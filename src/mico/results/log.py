@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mico._checks import install_hint
 from mico.results.folders import sync
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def summary_writer() -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("TensorBoard files need: pip install 'mico-rl[tensorboard]'") from error
+        raise ModuleNotFoundError(f"TensorBoard files need: {install_hint('tensorboard')}") from error
     return SummaryWriter
 
 

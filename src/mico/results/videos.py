@@ -15,6 +15,7 @@ from typing import IO, Any, cast
 
 from PIL import Image
 
+from mico._checks import install_hint
 from mico.results.folders import writable, write_whole
 
 SUFFIXES = (".gif", ".mp4")
@@ -114,5 +115,5 @@ def _encoder() -> str:
     try:
         from imageio_ffmpeg import get_ffmpeg_exe
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("mp4 needs: pip install 'mico-rl[video]'; a gif needs nothing") from error
+        raise ModuleNotFoundError(f"mp4 needs: {install_hint('video')}; a gif needs nothing") from error
     return get_ffmpeg_exe()

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from mico._checks import install_hint
 from mico.tabular.mdp import Chain
 from mico.tabular.metrics import factored_mico, solve
 from mico.tabular.policies import PolicyLike, as_chain
@@ -40,7 +41,7 @@ def umap_embedding(d: Float[np.ndarray, "S S"], k: int, *, seed: int) -> Feature
     try:
         from umap import UMAP
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("UMAP needs the package umap-learn: pip install 'mico-rl[features]'") from error
+        raise ModuleNotFoundError(f"UMAP needs the package umap-learn: {install_hint('features')}") from error
     # Its spectral start needs two more states than dimensions.
     start = "spectral" if k < size - 1 else "random"
     model = UMAP(

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+from mico._checks import install_hint
+
 try:  # before jaxtyping's Array, which is JAX's
     import jax
     import jax.numpy as jnp
     from jax import lax
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("mico.tabular.online needs JAX: pip install 'mico-rl[deep]'", name="jax") from error
+    raise ModuleNotFoundError(f"mico.tabular.online needs JAX: {install_hint('deep')}", name="jax") from error
 
 import numpy as np
 from jaxtyping import Array, Float, Int, Key

@@ -3,12 +3,14 @@
 from functools import partial
 from typing import Any
 
+from mico._checks import install_hint
+
 try:  # before jaxtyping's Array, which is JAX's
     import jax
     import jax.numpy as jnp
     from jax import lax
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("mico.tabular.simulator needs JAX: pip install 'mico-rl[deep]'", name="jax") from error
+    raise ModuleNotFoundError(f"mico.tabular.simulator needs JAX: {install_hint('deep')}", name="jax") from error
 
 import numpy as np
 from jaxtyping import Array, Float, Int, Key

@@ -8,6 +8,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
+from mico._checks import install_hint
 from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, HostStep
 from mico.deep.envs.names import near
 from mico.deep.fields import check_choices, check_least, check_range, fixed
@@ -125,7 +126,7 @@ def _games() -> list[str]:
     try:
         from ale_py import ALEInterface, LoggerMode, roms
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("Atari games need: pip install 'mico-rl[atari]'") from error
+        raise ModuleNotFoundError(f"Atari games need: {install_hint('atari')}") from error
     ALEInterface.setLoggerMode(LoggerMode.Error)  # or it greets on stderr
     return sorted(name.replace("_", "-") for name in roms.get_all_rom_ids())
 

@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from mico._checks import install_hint
 from mico.tabular.metrics._krylov import CANCELLED, scaled
 
 try:
     import jax
     import jax.numpy as jnp
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("backend='jax' needs JAX: pip install 'mico-rl[deep]'", name="jax") from error
+    raise ModuleNotFoundError(f"backend='jax' needs JAX: {install_hint('deep')}", name="jax") from error
 
 _COLUMNS = 64
 
