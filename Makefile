@@ -13,7 +13,7 @@ MAY_INSTALL = test "$(SYSTEM_PACKAGES)" = yes && test "$$(id -u)" = 0 && command
 
 help:
 	@echo 'make demo    exact metrics, DQN with and without MICo, learnt against exact: figures in out/demo (3 minutes)'
-	@echo 'make test    the test suite, without what is marked slow (12 minutes on two cores)'
+	@echo 'make test    the test suite, without what is marked slow (15 minutes on two cores)'
 	@echo 'make lint    style, types and layers'
 	@echo 'make bench   speed and memory against other libraries and methods'
 	@echo 'Each makes .venv first if need be, which takes some minutes; PYTHON=... chooses the interpreter (3.11 or newer).'
@@ -26,7 +26,7 @@ test: announce .venv/.with-torch browser opengl
 	$(BIN)/python -m pytest
 
 announce:
-	@echo 'The tests take about 12 minutes on two cores; making .venv, the first time, takes some minutes more.'
+	@echo 'The tests take about 15 minutes on two cores; making .venv, the first time, takes some minutes more.'
 	@missing=$$(command -v chromium >/dev/null || echo '$(CHROMIUM) '; dpkg -s $(OPENGL) >/dev/null 2>&1 || echo '$(OPENGL)'); \
 		test -z "$$missing" || ! { $(MAY_INSTALL); } || \
 		echo "As root, apt-get will install first (SYSTEM_PACKAGES=no skips this):" $$missing

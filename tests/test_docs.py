@@ -49,9 +49,12 @@ def test_the_python_of_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), re.DOTALL)
     names = {}
+    stopped_at = None
     for number, block in enumerate(code):
         exec(compile(block, f"python.md, block {number}", "exec"), names)
+        stopped_at = names["run"].step if "callbacks=enough" in block else stopped_at
     said = capsys.readouterr().out
+    assert 3_000 <= stopped_at < 8_000
     assert "classes of bisimilar states" in said
     assert "report.html" in said
     assert (tmp_path / "runs" / "rooms" / "fleet.json").exists()

@@ -152,7 +152,14 @@ REFUSED = [
     ({"steps": "x"}, "steps must be a whole number"),
     ({"steps": 0}, "steps must"),
     ({"steps": 1.5}, "steps must be a whole number"),
-    ({"metric.alpha": 0.1}, "metric.alpha is no field"),
+    ({"metric.alpha": 0.1}, "metric.alpha is a field of a metric loss: it needs metric"),
+    ({"callbacks": 3}, "callbacks must be functions, got 3"),
+    ({"callbacks": ["x"]}, "callbacks must be functions, got 'x'"),
+    ({"seeds": None}, "seeds must be a whole number"),
+    ({"seeds": 0.5}, "seeds must be a whole number"),
+    ({"out": None}, "out must be a path"),
+    ({"checkpoint_seconds": "a"}, "checkpoint_seconds must be a number"),
+    ({"progress": "maybe"}, "progress must be True, False or None"),
     ({"agent.learning_rat": 0.1}, "did you mean agent.learning_rate"),
     ({"agent.learning_rate": []}, "agent.learning_rate must have a value"),
     ({"agent.learning_rate": "x"}, "learning_rate"),
@@ -162,7 +169,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("given", "says"), REFUSED, ids=lambda value: str(value)[:40])
-def test_bad_input_is_refused_before_anything_is_written(given, says, tmp_path):
+def test_bad_input_is_refused_before_anything_is_written(given, says, tmp_path, unchecked):
     arguments = {"env": ROOMS, "seeds": 0, "steps": 200, "out": tmp_path / "x"} | SMALL | given
     with pytest.raises(ValueError, match=says):
         mico.train(**arguments)

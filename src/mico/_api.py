@@ -84,6 +84,12 @@ def train(
     from mico.deep.options import kept_log_period
     from mico.deep.settings import run_names
 
+    listeners = [callbacks] if callable(callbacks) else [*_check(Iterable, callbacks, "callbacks", "functions")]
+    for listener in listeners:
+        _check(Callable, listener, "callbacks", "functions")
+    _check(str | PathLike, out, "out", "a path")
+    _check(int | float, checkpoint_seconds, "checkpoint_seconds", "a number")
+    _check(bool | None, progress, "progress", "True, False or None")
     choice, own = _choose(env, agent, metric, preset)
     kept = kept_log_period(Path(out)) if resume else None
     runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
@@ -95,7 +101,7 @@ def train(
             resume=resume,
             manner=training.Manner(checkpoint_seconds),
             report=report,
-            callbacks=[callbacks] if callable(callbacks) else [*callbacks],
+            callbacks=listeners,
         )
     return [load(Path(out) / name) for name in run_names(runs)]
 
@@ -184,7 +190,8 @@ def _runs(
     """Build the runs, seeds varying fastest, and read the number of steps, in whole updates."""
     from mico.deep.periods import round_up
 
-    numbers = [count(seed, "seeds") for seed in ([seeds] if isinstance(seeds, int | str) else seeds)]
+    given = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
+    numbers = [count(seed, "seeds") for seed in given]
     if not numbers:
         raise ValueError("seeds must hold at least one seed, got none")
     combinations = [dict(zip(lists, values, strict=True)) for values in product(*lists.values())]
@@ -205,7 +212,7 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
         return given or "none", {}
     if part == "env":
         if not isinstance(given, AbstractEnv | AbstractHostEnv):
-            raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {type(given).__name__}")
+            raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {_hint(given)}")
         settings = given.settings()
         family, _, file = split_name(given.name)
         name = given.name if file is None else f"{family}/{settings['path']}"
@@ -217,12 +224,31 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     return name, {f"{part}.{field.name}": [getattr(given, field.name)] for field in dataclasses.fields(registry[name])}
 
 
+def _hint(env: Any) -> str:
+    """What was given in place of an environment, and what to give instead."""
+    kind = type(env).__name__
+    if kind in ("Problem", "MDP"):
+        return f"{kind}: train by its name, 'mdp/NAME', or save it (mico.tabular.save) and train on 'mdp/FILE.npz'"
+    if hasattr(env, "unwrapped"):
+        return f"{kind}: give its registered id, 'gym/{getattr(getattr(env, 'spec', None), 'id', 'ID')}'"
+    return kind
+
+
+def _check(kind: Any, value: Any, name: str, wanted: str) -> Any:
+    """Refuse an argument of another kind."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    return value
+
+
 def _lists(choice: "Choice", fields: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The values of each field, by its dotted name; unknown fields and lists where one value must do are refused."""
     options = {f"{part}.{option.name}": option for part, own in choice.options().items() for option in own}
     lists = {}
     for given, value in fields.items():
         name = given.replace("__", ".").replace("-", "_")
+        if name.startswith("metric.") and choice.metric == "none":
+            raise ValueError(f"{given} is a field of a metric loss: it needs metric, such as metric='mico'")
         if name not in options:
             near = difflib.get_close_matches(name, options, n=3, cutoff=0.5)
             hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(options)}"

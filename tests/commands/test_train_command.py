@@ -238,8 +238,8 @@ def refused(capsys, tmp_path, monkeypatch, unchecked):
         ("--seeds -1", "seed must lie in [0, 2³¹), but is -1"),
         ("--seeds 4 4", "seeds must differ, but 4 is given twice"),
         ("--replay.capacity 3", "capacity must be at least 8, but is 3"),
-        ("--steps 0", "steps must be a multiple of update_period 4 in [1, 2³¹), but is 0"),
-        ("--steps -8", "steps must be a multiple of update_period 4 in [1, 2³¹), but is -8"),
+        ("--steps 0", "steps must be at least 1 and below 2³¹, got 0"),
+        ("--steps -8", "steps must be at least 1 and below 2³¹, got -8"),
         ("--env mdp/two-state --preset minatar", "encoder 'minatar' needs images of 3×3 or more, not [2]"),
     ],
 )

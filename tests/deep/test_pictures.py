@@ -180,5 +180,5 @@ def test_images_are_shrunk_and_never_enlarged():
 def test_what_a_drawing_lacks_is_named(monkeypatch):
     pytest.importorskip("pygame")
     monkeypatch.setitem(sys.modules, "pygame", None)
-    with pytest.raises(ModuleNotFoundError, match=r"^Drawing CartPole-v1 needs a package: .*pip install"):
+    with pytest.raises(ModuleNotFoundError, match=r"^drawing CartPole-v1 needs a package: .*pip install"):
         check_pictures(environment("gym/CartPole-v1"))

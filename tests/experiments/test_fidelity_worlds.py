@@ -51,5 +51,5 @@ def test_breakout_shows_its_screens():
 def test_a_grid_that_pays_alike_everywhere_is_refused():
     """Of two by two tiles with three levels, one in 27 is such; what a seed draws is drawn here again."""
     alike = [seed for seed in range(200) if np.ptp(np.random.default_rng(seed).integers(3, size=(2, 2))) == 0]
-    with pytest.raises(ValueError, match=f"seed {alike[0]} makes all 4 tiles of a grid of side 8 pay alike"):
+    with pytest.raises(ValueError, match=f"seed {alike[0]} makes all 4 tiles of a grid of side 8 have the same reward"):
         world("grid", 8, discount=0.9, seed=alike[0])

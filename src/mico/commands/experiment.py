@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
         raise SystemExit(0)
     if name not in EXPERIMENTS:
         near = difflib.get_close_matches(name, EXPERIMENTS, n=2) or EXPERIMENTS
-        raise ValueError(f"experiment {name!r} is unknown; near it: {', '.join(near)}")
+        raise ValueError(f"experiment {name!r} is unknown: did you mean {', '.join(near)}?")
     module = importlib.import_module(EXPERIMENTS[name])
     options, config = _parsed(name, module, argv[1:])
     if options.workers is not None and options.workers < 1:

@@ -29,7 +29,8 @@ def summary_table(measurement: Measurement) -> Table:
     table.add_row("seconds", f"{measurement.seconds:.2g}")
     table.add_row("self-distances", f"{low} to {high}")
     symbol = "|ΔV*|" if metric.on == "mdp" else "|ΔV|"
-    table.add_row(f"{symbol} ≤ d", f"broken by {bound.broken:.1%} of pairs; the mean of d − {symbol} is {gap}")
+    holds = f"broken by {bound.broken:.1%} of pairs" if bound.broken else "holds for all pairs"
+    table.add_row(f"{symbol} ≤ d", f"{holds}; the mean of d − {symbol} is {gap}")
     for row in _axioms(solution):
         table.add_row(*row)
     return table

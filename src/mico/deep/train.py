@@ -172,8 +172,11 @@ def _check(runs: Sequence[Run], steps: int) -> None:
     if not runs:
         raise ValueError("runs must hold one run at least, but is empty")
     period = runs[0].schedule.update_period
-    if not period <= steps < 2**31 or steps % period:
-        raise ValueError(f"steps must be a multiple of update_period {period} in [1, 2³¹), but is {steps}")
+    if not 1 <= steps < 2**31:
+        raise ValueError(f"steps must be at least 1 and below 2³¹, got {steps}")
+    if steps % period:
+        least = -(-steps // period) * period
+        raise ValueError(f"steps must be a multiple of update_period {period}, got {steps}: the next is {least}")
 
 
 class _Training:

@@ -14,7 +14,7 @@ from mico.deep.agents import AbstractAgent, AbstractValueAgent
 from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.parameters import load_parameters
-from mico.deep.settings import Run, revive
+from mico.deep.settings import Run, describe, revive
 from mico.deep.types import Params
 
 Observations = Shaped[Array, "..."] | Shaped[np.ndarray, "..."]
@@ -49,6 +49,12 @@ class Trained:
 
     def __init__(self, settings: Run, step: int, params: Params):
         self.settings, self.step, self.params = settings, step, params
+
+    def __repr__(self) -> str:
+        described = describe(self.settings)
+        metric = "none" if described["metric"] is None else described["metric"]["name"]
+        names = f"env={described['env']['name']!r}, agent={described['agent']['name']!r}, metric={metric!r}"
+        return f"Trained({names}, seed={described['seed']}, step={self.step})"
 
     def act(self, observation: Observations) -> int | Shaped[np.ndarray, "..."]:
         """Choose the action that the run takes for the best, without exploration.

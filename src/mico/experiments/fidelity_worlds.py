@@ -52,7 +52,9 @@ def _grid(side: int, discount: float, seed: int) -> World:
     across = -(-side // _TILE)
     tiles = np.random.default_rng(seed).integers(_LEVELS, size=(across, across)) / (_LEVELS - 1)
     if np.ptp(tiles) == 0:
-        raise ValueError(f"seed {seed} makes all {tiles.size} tiles of a grid of side {side} pay alike: take another")
+        raise ValueError(
+            f"seed {seed} makes all {tiles.size} tiles of a grid of side {side} have the same reward: take another"
+        )
     pay = np.kron(tiles, np.ones((_TILE, _TILE)))[:side, :side]
     open_grid = make("open-grid", height=side, width=side, discount=discount, dynamics="continuing").mdp
     mdp = MDP(open_grid.transition, np.repeat(pay.reshape(-1, 1), open_grid.num_actions, axis=1), discount)

@@ -137,7 +137,7 @@ def run_folders(folder: Path) -> list[Path]:
     """
     found = [run for run, _ in _runs(folder.resolve())]
     if not found:
-        raise ValueError(f"{folder} holds no run")
+        raise ValueError(f"{folder} holds no run" if folder.exists() else f"{folder}: there is no such folder")
     for file in sorted({*folder.resolve().glob("fleet.json"), *folder.resolve().glob("*/fleet.json")}):
         promised = _promised(file)
         absent = [name for name in promised if file.parent / name not in found]

@@ -71,6 +71,6 @@ def checked_transitions(transitions: Transitions, num_states: int, num_actions: 
     if gap.size:
         t = gap[0]
         raise ValueError(
-            f"next_state[{t}] = {log.next_state[t]}, but the trajectory goes on in state {log.state[t + 1]}"
+            f"next_state[{t}] = {log.next_state[t]}, but the trajectory continues in state {log.state[t + 1]}"
         )
     return log

@@ -379,7 +379,7 @@ class MICoSAC(AbstractMetricAgent, SAC):
 
     The layers after the features extractor also see actions, so φ comes from the features extractor. With `MlpPolicy`,
     or `MultiInputPolicy` without images, that has no parameters, and a `DenseExtractor` is inserted: the one difference
-    from `SAC`, told once as a warning of the logger `mico.torch.sb3`. Choose one by
+    from `SAC`, logged once as a warning of the logger `mico.torch.sb3`. Choose one by
     `policy_kwargs={"features_extractor_class": …}`, and nothing is inserted.
 
     Args:

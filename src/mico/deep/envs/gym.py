@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool, Int, Shaped, UInt8
 
+from mico._checks import install_hint
 from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, HostStep
 from mico.deep.envs.names import near
 from mico.deep.fields import check_least, fixed
@@ -102,7 +103,9 @@ class GymEnvs(AbstractHostEnvs):
         try:
             image = self._envs[0].render()
         except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-            raise ModuleNotFoundError(f"Drawing {name} needs a package: {error}") from error
+            raise ModuleNotFoundError(
+                f"drawing {name} needs a package: {error}; try {install_hint('video')}"
+            ) from error
         except Exception as error:  # an environment's own drawing may fail in its own ways, such as without OpenGL
             raise ValueError(f"{name} cannot be drawn here: {error}") from error
         found = np.asarray(image)

@@ -75,6 +75,8 @@ def make(source: Any, **options: Any) -> Problem:
         >>> mt.make("FrozenLake-v1", is_slippery=False)
         Problem(num_states=17, num_actions=4, discount=0.9, map 4x4)
     """
+    if isinstance(source, str):
+        source = re.sub(r"^(mdp|gym)/", "", source)  # as mico train calls it
     if isinstance(source, str) and source in PROBLEMS:
         return _with_options(f"problem {source!r}", PROBLEMS[source], options)
     if isinstance(source, PathLike) or (isinstance(source, str) and _is_file_name(source)):
@@ -141,7 +143,10 @@ def _with_options(what: str, factory: Callable[..., Problem], options: dict[str,
         if wanted and parameter.name not in options:
             about = documented_arguments(factory).get(parameter.name, "")
             raise ValueError(f"{parameter.name} must be given for {what}. {about}".rstrip())
-    return factory(*given, **options)
+    try:
+        return factory(*given, **options)
+    except TypeError as error:  # an option of another kind, such as a word for a number
+        raise ValueError(f"options of {what} must be of their kinds, got {options}: {error}") from error
 
 
 __all__ = [

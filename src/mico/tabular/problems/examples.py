@@ -23,7 +23,7 @@ def two_state(*, discount: float = 0.9) -> Problem:
 def bound_example(
     *, k: float = 2.0, policy: Literal["printed", "mirrored"] = "printed", discount: float = 0.9
 ) -> Problem:
-    r"""Two states whose values differ by more than the bisimulation metric: action b pays k, action a pays 0 and 1.
+    r"""Two states whose values differ by more than the bisimulation metric: b has reward k, a has 0 and 1.
 
     $d^\sim(x, y) = 1/(1-\gamma)$. The printed policy, b in x and a in y, has $|\Delta V| = (k-1)/(1-\gamma)$; only the
     mirrored one has the $k/(1-\gamma)$ of the paper's caption.
@@ -86,7 +86,7 @@ def terminals(*, discount: float = 0.9) -> Problem:
 
 
 def random_reward(*, discount: float = 0.9) -> Problem:
-    r"""One state that pays 0 or 1 by a fair coin: mean rewards give $U = 0$, sampled ones $0.5/(1-\gamma)$.
+    r"""One state whose reward is 0 or 1 by a fair coin: mean rewards give $U = 0$, sampled ones $0.5/(1-\gamma)$.
 
     Args:
         discount: Discount factor γ of the MDP, at least 0 and below 1.
@@ -112,7 +112,7 @@ def five_state(*, discount: float = 0.9) -> Problem:
 
 
 def action_reward(*, discount: float = 0.9) -> Problem:
-    r"""One state, two actions that pay 0 and 1: $U = 0$, while pairs with actions average $0.5/(1-\gamma)$.
+    r"""One state, two actions with rewards 0 and 1: $U = 0$, while pairs with actions average $0.5/(1-\gamma)$.
 
     Args:
         discount: Discount factor γ of the MDP, at least 0 and below 1.
