@@ -45,6 +45,24 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     assert 1 < program < 100
 
 
+def test_bisimulation_classes_beside_storm():
+    """Storm has an environment of its own, whose interpreter MICO_STORMPY names; without it ours alone are counted.
+
+    The grid mirrors along its diagonal, no two states of the corridor are alike, and copies are one class.
+    """
+    stormpy = os.environ.get("MICO_STORMPY")
+    flags = f"--quick --stormpy {stormpy}" if stormpy else "--quick --only grid-20 garnet-300-twice corridor-300"
+    _, *rows = ran("bisimilarity.py", flags).splitlines()
+    columns = {name: [cell.replace(",", "") for cell in cells] for name, *cells in (row.split() for row in rows)}
+    classes = {name: int(cells[1]) for name, cells in columns.items()}
+    assert classes["grid-20"] == 20 * 21 / 2
+    assert classes["corridor-300"] == classes["garnet-300-twice"] == 300
+    assert all(0 < float(cells[2]) < float(cells[3]) for cells in columns.values())
+    if stormpy:
+        assert len(rows) == 8
+        assert {name: int(cells[5]) for name, cells in columns.items()} == classes
+
+
 def test_beside_stable_baselines(quick_compilation):
     pytest.importorskip("stable_baselines3")
     printed = ran("training.py", "--quick --only sb3")

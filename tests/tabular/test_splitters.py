@@ -168,8 +168,14 @@ def test_rows_whose_sums_differ_in_the_last_bit_at_tolerance_zero():
 
 
 def test_exact_sums_are_recognised():
-    assert _splitters._rounding(sp.csr_array([[0.25, 0.75], [0.0, 1.0]])) == 0.0
-    assert _splitters._rounding(sp.csr_array([[0.1, 0.9], [0.0, 1.0]])) > 2e-16
+    def survey(rows):
+        kernel = sp.csr_array(rows)
+        return _splitters._survey(kernel.indptr, kernel.data)
+
+    assert survey([[0.25, 0.75], [0.0, 1.0]]) == (0.0, 0.0)
+    assert survey([[0.25, 0.75], [0.0, 1.0 + 2.0**-52]]) == (2.0**-52, 0.0)
+    spread, rounding = survey([[0.1, 0.9], [0.0, 1.0]])
+    assert spread < 2e-16 < rounding < 1e-14
 
 
 def test_many_distinct_values_are_sorted():

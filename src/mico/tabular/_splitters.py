@@ -69,50 +69,53 @@ def refine(kernels: list[sp.csr_array], reward: np.ndarray, tolerance: float) ->
         A label of the class of each state [S].
     """
     size = len(reward)
-    sums = [kernel.sum(axis=1) for kernel in kernels]
-    rounding = max(_rounding(kernel) for kernel in kernels)
-    states, classes = _one_class(size)
-    classes["spread"][0] = max(float(np.ptp(total)) for total in sums) + rounding
+    surveys = [_survey(kernel.indptr, kernel.data) for kernel in kernels]
+    rounding = max(rounding for _, rounding in surveys)
+    # zeros that are not written to take no memory, so that the record of a class is filled in when the class is made
+    states, classes = np.zeros(size, dtype=_STATE), np.zeros(size, dtype=_CLASS)
+    states["place"] = np.arange(size)
+    classes[0]["end"] = classes[0]["old_end"] = size
+    classes[0]["heir"], classes[0]["wide"] = -1, 1
+    classes[0]["spread"] = max(spread for spread, _ in surveys) + rounding
     partition = states, classes, np.arange(size, dtype=np.int32), np.ones(1, dtype=np.int64)
     queue = tuple(np.empty(size, dtype=np.int32) for _ in range(4))
     sorting = np.empty(size), np.empty((64, 2), dtype=np.int64)
     lists = *(np.empty(size, dtype=np.int32) for _ in range(4)), *sorting
-    by_action = np.ascontiguousarray(reward.T)
+    by_action = np.array(reward.T, dtype=float, order="C")  # a copy: read-only arrays would be compiled for anew
     _refine(_edges(kernels), by_action, partition, lists, queue, (float(tolerance), rounding))
     return states["block"].copy()
 
 
-def _rounding(kernel: sp.csr_array) -> float:
-    """How far a difference of sums can be from the sum of what it leaves: by nothing if all sums are exact."""
-    scaled = kernel.data * 2.0**52
-    if np.array_equal(scaled, np.rint(scaled)):  # sums below 2 of such multiples need 53 bits
-        return 0.0
-    return 8 * _EPS * int(np.diff(kernel.indptr).max())
-
-
 def _edges(kernels: list[sp.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     into = [sp.csc_array(kernel) for kernel in kernels]
+    if len(into) == 1:
+        return into[0].indptr.astype(np.int64), into[0].indices.astype(np.int32, copy=False), into[0].data
     bounds = np.cumsum([0] + [matrix.nnz for matrix in into])
-    start = [matrix.indptr[:-1] + bounds[action] for action, matrix in enumerate(into)]
+    start = [matrix.indptr[:-1] + bound for matrix, bound in zip(into, bounds)]
     return (
-        np.concatenate([*start, bounds[-1:]]).astype(np.int64),
-        _joined([matrix.indices for matrix in into], np.int32),
-        _joined([matrix.data for matrix in into], np.float64),
+        np.concatenate([*start, bounds[-1:]]).astype(np.int64, copy=False),
+        np.concatenate([matrix.indices for matrix in into]).astype(np.int32, copy=False),
+        np.concatenate([matrix.data for matrix in into]),
     )
 
 
-def _joined(parts: list[np.ndarray], dtype: type) -> np.ndarray:
-    if len(parts) == 1:
-        return np.array(parts[0], dtype=dtype, copy=None)
-    return np.concatenate(parts).astype(dtype, copy=False)
+@_compiled
+@no_type_check
+def _survey(start, weight):
+    """How far sums of rows differ, and how far a difference of sums can be from the sum of what it leaves.
 
-
-def _one_class(size: int) -> tuple[np.ndarray, np.ndarray]:
-    states, classes = np.zeros(size, dtype=_STATE), np.zeros(size, dtype=_CLASS)
-    states["place"] = classes["parent"] = np.arange(size)
-    classes["heir"], classes["wide"] = -1, 1
-    classes["end"][0] = classes["old_end"][0] = size
-    return states, classes
+    That is by nothing where all weights are multiples of 2^-52, whose sums below 2 need 53 bits.
+    """
+    exact, longest, low, high = True, 0, np.inf, -np.inf
+    for row in range(start.size - 1):
+        total = 0.0
+        for entry in range(start[row], start[row + 1]):
+            total += weight[entry]
+            scaled = weight[entry] * 2.0**52
+            exact = exact and scaled == np.floor(scaled)
+        low, high = min(low, total), max(high, total)
+        longest = max(longest, start[row + 1] - start[row])
+    return high - low, 0.0 if exact else 8 * _EPS * longest
 
 
 @_compiled
@@ -387,6 +390,7 @@ def _split_off(begin, end, partition, lists):
             new = number_of_classes[0]
             number_of_classes[0] += 1
             classes[new].parent, classes[new].first, classes[new].end = c.parent, first, middle
+            classes[new].heir = -1
             c.first = middle
             for j in range(first, middle):
                 states[elements[j]].block = new

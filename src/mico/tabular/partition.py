@@ -94,7 +94,7 @@ def _numbered(labels: Any) -> Int[np.ndarray, " S"]:
         raise ValueError(f"block must be a vector of integers, one a state, not {given.dtype} {list(given.shape)}")
     label, low = given, int(given.min())
     if int(given.max()) - low < 2 * given.size:
-        label = given.astype(np.int64) - low
+        label = (given - given.min() if given.dtype.kind == "u" else given.astype(np.int64) - low).astype(np.int64)
     else:  # numbers far apart would make too long a table
         label = np.unique(given, return_inverse=True)[1]
     first = np.full(int(label.max()) + 1, given.size)
