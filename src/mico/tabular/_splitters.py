@@ -326,7 +326,7 @@ def _cut(begin, end, values, partition, lists, tolerance):
 @_compiled
 @no_type_check
 def _sort(member, states, lists):
-    """Members in ascending order of their values, by quicksort, which takes n steps for each halving of the values."""
+    """Members in ascending order of their values, by quicksort."""
     _, _, _, _, keys, stack = lists
     for i in range(member.size):
         keys[i] = states[member[i]].value
@@ -338,23 +338,25 @@ def _sort(member, states, lists):
         while end - begin > _RUN:
             random = (random * 1103515245 + 12345) & 0x7FFFFFFF  # so that no order of the values is a bad one
             pivot = keys[begin + random % (end - begin)]
-            low, i, high = begin, begin, end
-            while i < high:  # [begin, low) is below the pivot, [low, i) equal to it, [high, end) above it
-                key, state = keys[i], member[i]
-                if key < pivot:
-                    keys[i], member[i], keys[low], member[low] = keys[low], member[low], key, state
-                    low += 1
-                    i += 1
-                elif key > pivot:
-                    high -= 1
-                    keys[i], member[i], keys[high], member[high] = keys[high], member[high], key, state
-                else:
-                    i += 1
-            lower_is_larger = low - begin > end - high
+            low, high, equal = begin, end - 1, True
+            while low <= high:
+                while keys[low] < pivot:
+                    low, equal = low + 1, False
+                while keys[high] > pivot:
+                    high, equal = high - 1, False
+                if low <= high:
+                    key, state = keys[low], member[low]
+                    equal = equal and key == keys[high]
+                    keys[low], member[low], keys[high], member[high] = keys[high], member[high], key, state
+                    low, high = low + 1, high - 1
+            if equal:  # as rewards often are
+                end = begin
+                continue
             # the larger part waits, so that no more than log2 n ranges ever do
-            stack[depth, 0], stack[depth, 1] = (begin, low) if lower_is_larger else (high, end)
+            upper_is_larger = end - low > high + 1 - begin
+            stack[depth, 0], stack[depth, 1] = (low, end) if upper_is_larger else (begin, high + 1)
             depth += 1
-            begin, end = (high, end) if lower_is_larger else (begin, low)
+            begin, end = (begin, high + 1) if upper_is_larger else (low, end)
         for i in range(begin + 1, end):
             state, key, spot = member[i], keys[i], i
             while spot > begin and keys[spot - 1] > key:
