@@ -28,6 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 
 Chains = tuple[sp.csr_array, np.ndarray]
+Clock = Callable[[], float]
+CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
 TOLERANCE = 1e-9
 
 
@@ -98,29 +100,29 @@ QUICK: dict[str, Callable[[], Chains]] = {
 }
 
 
-def ours(kernel: sp.csr_array, reward: np.ndarray) -> Callable[[], dict[str, float]]:
+def ours(kernel: sp.csr_array, reward: np.ndarray, clock: Clock) -> Callable[[], dict[str, float]]:
     from mico.tabular import Chain
     from mico.tabular import relation as module
     from mico.tabular.partition import quotient
 
     module._COMPILED_FROM = 0  # small models of --quick too
-    start = time.perf_counter()
+    start = clock()
     module.policy_bisimulation_relation(Chain(np.eye(2), np.arange(2.0), 0.9), tolerance=TOLERANCE)
-    first = time.perf_counter() - start
+    first = clock() - start
     chain = Chain(kernel, reward, 0.9)
 
     def work() -> dict[str, float]:
-        start = time.perf_counter()
+        start = clock()
         found = module.policy_bisimulation_relation(chain, tolerance=TOLERANCE)
-        partition = time.perf_counter() - start
+        partition = clock() - start
         quotient(chain, found)
-        both = time.perf_counter() - start
+        both = clock() - start
         return {"classes": found.num_classes, "seconds": partition, "quotient": both, "first": first}
 
     return work
 
 
-def storms(kernel: sp.csr_array, reward: np.ndarray) -> Callable[[], dict[str, float]]:
+def storms(kernel: sp.csr_array, reward: np.ndarray, clock: Clock) -> Callable[[], dict[str, float]]:
     from stormpy import datastructures, models, transformations  # pyright: ignore[reportMissingImports]
 
     size = len(reward)
@@ -141,30 +143,38 @@ def storms(kernel: sp.csr_array, reward: np.ndarray) -> Callable[[], dict[str, f
         for way, by_signatures in (("splitters", False), ("signatures", True)):
             options = transformations.BisimulationOptions()
             options.prefer_signature_refinement = by_signatures
-            start = time.perf_counter()
+            start = clock()
             small = transformations.perform_bisimulation(model, [], options=options)
-            found[way] = time.perf_counter() - start
+            found[way] = clock() - start
         return found | {"classes": small.nr_states, "seconds": min(found.values())}
 
     return work
 
 
-def serve(side: str, file: str) -> None:
+def peak_memory() -> float:
+    """In GiB, of this process alone: what `getrusage` says of a child on Linux begins with its parent's peak."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**30 if sys.platform == "darwin" else 2**20)
+    (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 2**20
+
+
+def serve(side: str, file: str, clock: str) -> None:
     """Read a model, then time one refinement for every line that comes in."""
     with np.load(file) as stored:
         size = len(stored["reward"])
         kernel = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=(size, size))
         reward = stored["reward"]
-    work = {"ours": ours, "storm": storms}[side](kernel, reward)
+    work = {"ours": ours, "storm": storms}[side](kernel, reward, CLOCKS[clock])
     print("ready", flush=True)
     for _ in sys.stdin:
         found = work()
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-        print(json.dumps(found | {"gib": peak}), flush=True)
+        print(json.dumps(found | {"gib": peak_memory()}), flush=True)
 
 
-def started(python: str, side: str, file: Path) -> subprocess.Popen[str]:
-    command = [python, __file__, "--serve", side, str(file)]
+def started(python: str, side: str, file: Path, clock: str) -> subprocess.Popen[str]:
+    command = [python, __file__, "--serve", side, str(file), clock]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
@@ -184,13 +194,13 @@ def asked(process: subprocess.Popen[str]) -> dict[str, Any]:
     return json.loads(answer(process))
 
 
-def compare(name: str, model: Chains, stormpy: str | None, repeats: int) -> None:
+def compare(name: str, model: Chains, stormpy: str | None, repeats: int, clock: str) -> None:
     kernel, reward = model
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.npz"
         np.savez(file, data=kernel.data, indices=kernel.indices, indptr=kernel.indptr, reward=reward)
-        processes = [started(sys.executable, "ours", file)]
-        processes += [started(stormpy, "storm", file)] if stormpy else []
+        processes = [started(sys.executable, "ours", file, clock)]
+        processes += [started(stormpy, "storm", file, clock)] if stormpy else []
         turns = [[asked(process) for process in processes] for _ in range(repeats)]
         for process in processes:
             process.communicate()
@@ -212,7 +222,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="MODEL", help=f"some of {', '.join([*MODELS, *QUICK])}")
     parser.add_argument("--quick", action="store_true", help="small models, one turn")
     parser.add_argument("--repeats", type=int, default=5, metavar="INT", help="turns (default: 5)")
-    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: for a machine with other work")
+    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(*options.serve)
@@ -224,7 +235,7 @@ def main() -> None:
     head = f"{'model':<24} {'states':>9} {'classes':>9} {'s':>9} {'quotient':>9} {'GiB':>6}"
     print(head + (" storm's c    storm s    GiB   ratio (range), with quotient" if options.stormpy else ""))
     for name in names:
-        compare(name, (MODELS | QUICK)[name](), options.stormpy, 1 if options.quick else options.repeats)
+        compare(name, (MODELS | QUICK)[name](), options.stormpy, 1 if options.quick else options.repeats, options.clock)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     assert 1 < program < 100
 
 
+<<<<<<< HEAD
 def test_first_and_second_start_beside_a_plain_dqn(quick_compilation):
     pytest.importorskip("minatar")
     printed = ran("training.py", "--quick --only start")
@@ -96,6 +97,24 @@ def test_the_plain_dqn_has_the_network_of_the_preset(monkeypatch):
     params = plain_dqn.init_params(jax.random.key(0), (10, 10, 4), 3, (128,))
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 132_179
     assert plain_dqn.q_values(params, np.ones((5, 10, 10, 4), np.uint8)).shape == (5, 3)
+=======
+def test_bisimulation_classes_beside_storm():
+    """Storm has an environment of its own, whose interpreter MICO_STORMPY names; without it ours alone are counted.
+
+    The grid mirrors along its diagonal, no two states of the corridor are alike, and copies are one class.
+    """
+    stormpy = os.environ.get("MICO_STORMPY")
+    flags = f"--quick --stormpy {stormpy}" if stormpy else "--quick --only grid-20 garnet-300-twice corridor-300"
+    _, *rows = ran("bisimilarity.py", flags).splitlines()
+    columns = {name: [cell.replace(",", "") for cell in cells] for name, *cells in (row.split() for row in rows)}
+    classes = {name: int(cells[1]) for name, cells in columns.items()}
+    assert classes["grid-20"] == 20 * 21 / 2
+    assert classes["corridor-300"] == classes["garnet-300-twice"] == 300
+    assert all(0 < float(cells[2]) < float(cells[3]) for cells in columns.values())
+    if stormpy:
+        assert len(rows) == 8
+        assert {name: int(cells[5]) for name, cells in columns.items()} == classes
+>>>>>>> h-storm
 
 
 def test_beside_stable_baselines(quick_compilation):

@@ -28,6 +28,24 @@ def test_classes_are_numbered_by_first_appearance():
     assert [partition.members(c).tolist() for c in range(3)] == [[0, 2], [1, 4], [3]]
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
+@pytest.mark.parametrize("kind", ["least", "largest", "far apart", "numbered"])
+def test_labels_of_any_integers(dtype, kind):
+    """The numbers by a loop, for labels at the ends of what a type can hold, close together and far apart."""
+    least, largest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    values = {
+        "least": [least + 3, least, least + 1],
+        "largest": [largest, largest - 2, largest - 1],
+        "far apart": [largest, least, 7],
+        "numbered": [0, 1, 2],
+    }[kind]
+    labels = [values[i] for i in (0, 1, 0, 1, 2, 2, 0)]
+    found = Partition.from_labels(np.array(labels, dtype=dtype))
+    seen = list(dict.fromkeys(labels))
+    assert found.block.tolist() == [seen.index(label) for label in labels]
+    assert found.block.dtype == np.int64
+
+
 def test_equal_partitions_are_equal():
     one, two = Partition.from_labels([7, 3, 7]), Partition.from_labels([0, 9, 0])
     assert one == two

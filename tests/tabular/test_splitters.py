@@ -1,5 +1,7 @@
 """The compiled refinement against the rounds over all states by NumPy, which `test_relation` holds to naive loops."""
 
+import itertools
+
 import numba
 import numpy as np
 import scipy.sparse as sp
@@ -157,26 +159,36 @@ def test_sums_that_differ_by_rounding_alone_at_tolerance_zero():
 
 
 def test_rows_whose_sums_differ_in_the_last_bit_at_tolerance_zero():
-    rows = sp.csr_array(np.array([[0, 0, 0.5, 0, 0.5], [0, 0, 0.5, 2.0**-52, 0.5], *np.eye(5)[[2, 3, 4]]]))
-    reward = np.array([[0.0], [0.0], [1.0], [1.0], [2.0]])
-    found = Partition.from_labels(_splitters.refine([rows], reward, 0.0))
-    assert found == Partition.from_labels(relation._refine(rows, reward, 0.0))
-    assert found.block.tolist() == [0, 1, 2, 2, 3]
+    rows = np.eye(6)
+    rows[:2] = [0, 0, 0.5, 0, 0, 0.5], [0, 0, 0.5, 2.0**-52, 0, 0.5]
+    reward = np.array([0.0, 0.0, 1.0, 1.0, 1.0, 2.0])[:, None]  # the largest class is the one with reward 1
+    found = Partition.from_labels(_splitters.refine([sp.csr_array(rows)], reward, 0.0))
+    assert found == Partition.from_labels(relation._refine(sp.csr_array(rows), reward, 0.0))
+    assert found.block.tolist() == [0, 1, 2, 2, 2, 3]
 
 
 def test_exact_sums_are_recognised():
-    assert _splitters._rounding(sp.csr_array([[0.25, 0.75], [0.0, 1.0]])) == 0.0
-    assert _splitters._rounding(sp.csr_array([[0.1, 0.9], [0.0, 1.0]])) > 2e-16
+    def survey(rows):
+        kernel = sp.csr_array(rows)
+        return _splitters._survey(kernel.indptr, kernel.data)
+
+    assert survey([[0.25, 0.75], [0.0, 1.0]]) == (0.0, 0.0)
+    assert survey([[0.25, 0.75], [0.0, 1.0 + 2.0**-52]]) == (2.0**-52, 0.0)
+    spread, rounding = survey([[0.1, 0.9], [0.0, 1.0]])
+    assert spread < 2e-16 < rounding < 1e-14
 
 
 def test_many_distinct_values_are_sorted():
     rng = np.random.default_rng(1)
-    for size in (1, 2, 15, 16, 17, 33, 1000):
-        value = rng.integers(50, size=2000).astype(float)
+    for distinct, size in itertools.product((2, 50, 10**9), (1, 2, 15, 16, 17, 33, 2000)):
+        value = rng.integers(distinct, size=2000).astype(float)
         member = rng.permutation(2000)[:size].astype(np.int32)
         expected = np.sort(value[member])
         found = member.copy()
-        _splitters._sort(found, value)
+        states = np.zeros(2000, dtype=_splitters._STATE)
+        states["value"] = value
+        lists = np.empty(2000), np.empty((64, 2), dtype=np.int64)
+        _splitters._sort(found, states, (found, found, found, found, *lists))
         assert sorted(found) == sorted(member)
         np.testing.assert_array_equal(value[found], expected)
 
@@ -184,10 +196,10 @@ def test_many_distinct_values_are_sorted():
 def test_no_folder_for_compiled_code(monkeypatch):
     """Where neither the package's folder nor the user's can be written, machine code is not kept."""
 
-    def njit(*functions, **options):
-        if options:
+    def njit(cache=False, **options):
+        if cache:
             raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(*functions)
+        return numba.njit(**options)
 
     monkeypatch.setattr(_splitters, "njit", njit)
     assert _splitters._compiled(lambda x: x + 1)(2) == 3

@@ -92,8 +92,16 @@ def _numbered(labels: Any) -> Int[np.ndarray, " S"]:
     given = np.asarray(labels)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise ValueError(f"block must be a vector of integers, one a state, not {given.dtype} {list(given.shape)}")
-    _, first, label = np.unique(given, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[label]
+    label, low = given, int(given.min())
+    if int(given.max()) - low < 2 * given.size:
+        label = (given - given.min() if given.dtype.kind == "u" else given.astype(np.int64) - low).astype(np.int64)
+    else:  # numbers far apart would make too long a table
+        label = np.unique(given, return_inverse=True)[1]
+    first = np.full(int(label.max()) + 1, given.size)
+    first[label[::-1]] = np.arange(given.size)[::-1]  # of states with one label the first is written last
+    number = np.empty_like(first)
+    number[np.argsort(first)] = np.arange(first.size)
+    return number[label]
 
 
 @overload
