@@ -48,7 +48,6 @@ def test_memory_is_told_in_units_of_the_replay(printed):
     assert 1 < program < 100
 
 
-<<<<<<< HEAD
 def test_first_and_second_start_beside_a_plain_dqn(quick_compilation):
     pytest.importorskip("minatar")
     printed = ran("training.py", "--quick --only start")
@@ -97,7 +96,8 @@ def test_the_plain_dqn_has_the_network_of_the_preset(monkeypatch):
     params = plain_dqn.init_params(jax.random.key(0), (10, 10, 4), 3, (128,))
     assert sum(leaf.size for leaf in jax.tree.leaves(params)) == 132_179
     assert plain_dqn.q_values(params, np.ones((5, 10, 10, 4), np.uint8)).shape == (5, 3)
-=======
+
+
 def test_bisimulation_classes_beside_storm():
     """Storm has an environment of its own, whose interpreter MICO_STORMPY names; without it ours alone are counted.
 
@@ -114,7 +114,6 @@ def test_bisimulation_classes_beside_storm():
     if stormpy:
         assert len(rows) == 8
         assert {name: int(cells[5]) for name, cells in columns.items()} == classes
->>>>>>> h-storm
 
 
 def test_beside_stable_baselines(quick_compilation):
