@@ -94,8 +94,8 @@ def test_a_trained_run_can_be_loaded_evaluated_and_watched(whole, tmp_path, caps
     assert np.abs(run.act(seen)).max() <= 1
     assert run.represent(seen).shape == (5, 6)
     assert run.distance(seen, seen).shape == (5, 5)
-    with pytest.raises(ValueError, match="values are of one of several actions"):
-        run.values(seen)
+    with pytest.raises(ValueError, match="predict needs an agent with a value for each action"):
+        run.predict(seen)
     cli.main(["evaluate", str(folder), "--episodes", "2"])
     assert "sac-mico-seed0" in capsys.readouterr().out
     cli.main(["watch", str(folder), "--out", str(tmp_path / "x.gif"), "--steps", "12", "--memory", "20"])

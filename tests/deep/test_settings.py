@@ -126,7 +126,7 @@ def test_runs_that_vary_in_nothing_but_seeds_have_short_names():
 
 
 def test_two_runs_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="several of dqn-none-seed1"):
+    with pytest.raises(ValueError, match="several are dqn-none-seed1"):
         run_names([small_run(seed=seed) for seed in (1, 2, 1)])
 
 
