@@ -189,5 +189,6 @@ def test_evaluate_takes_a_run_or_its_folder(tmp_path):
         one, mico.evaluate(tmp_path / "x" / "dqn-none-seed0", episodes=5, seed=1, max_steps=20)
     )
     assert one.shape == (5,)
+    assert repr(run) == "Trained(env='mdp/two-state', agent='dqn', metric='none', seed=0, step=200)"
     with pytest.raises(ValueError, match="dqn-none-seed0"):
         mico.load(tmp_path / "x")

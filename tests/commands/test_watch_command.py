@@ -179,7 +179,7 @@ def test_an_mdp_from_a_file_is_shown_by_its_states(tmp_path, handed):
     [
         (["none"], "none is not the folder of a run: it has no config.json"),
         (["several"], "several is not the folder of a run: it has no config.json; the runs in it are one, two"),
-        (["empty"], "no run"),
+        (["empty"], "empty holds no run"),
         (["damaged"], "params/40.eqx is damaged: it does not have its digest"),
         (["it", "--neighbours", "-1"], "neighbours must be at least 0, but is -1"),
         (["it", "--neighbours", "50", "--memory", "20"], "neighbours must be at most memory 20, but is 50"),

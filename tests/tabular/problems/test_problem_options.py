@@ -1,9 +1,10 @@
 import functools
 import inspect
 
+import numpy as np
 import pytest
 
-from mico.tabular.problems import PROBLEMS, option_help
+from mico.tabular.problems import PROBLEMS, make, option_help
 from mico.tabular.problems.files import load
 from mico.tabular.problems.options import documented_arguments
 
@@ -51,3 +52,13 @@ def test_functions_without_documentation_have_no_descriptions():
 def test_help_of_unknown_problems_is_refused():
     with pytest.raises(ValueError, match="four-rooms"):
         option_help("four-room")
+
+
+def test_names_of_environments_are_names_of_problems_too():
+    assert np.array_equal(make("mdp/five-state").mdp.reward, make("five-state").mdp.reward)
+    assert repr(make("gym/FrozenLake-v1")) == repr(make("FrozenLake-v1"))
+
+
+def test_options_of_another_kind_are_refused():
+    with pytest.raises(ValueError, match=r"options of problem 'four-rooms' must be of their kinds, got .*'slip': 'x'"):
+        make("four-rooms", slip="x")
