@@ -208,7 +208,7 @@ def test_a_trained_run_reaches_the_known_best_return(tmp_path, shown):
     ("argv", "message"),
     [
         (["evaluate"], "evaluate needs a RUN: the folder of a run, or of a fleet"),
-        (["evaluate", "nothing"], "nothing holds no run"),
+        (["evaluate", "nothing"], "nothing: there is no such folder"),
         (["evaluate", "fleet", "--episodes", "0"], "episodes must be at least 1, but is 0"),
         (["evaluate", "fleet"], "has no parameters yet"),
     ],

@@ -63,7 +63,7 @@ def test_every_experiment_is_listed(capsys):
 
 def test_bad_input_is_one_line(tmp_path, capsys):
     out = ("--out", tmp_path / "x")
-    assert "near it: counterexamples" in stopped(capsys, "counterexample", *out)
+    assert "did you mean counterexamples?" in stopped(capsys, "counterexample", *out)
     assert "discount must lie in [0, 1), but is 1.0" in stopped(capsys, "counterexamples", "--discount", 1, *out)
     assert "workers must be at least 1, but is 0" in stopped(capsys, "counterexamples", "--workers", 0, *out)
     assert not (tmp_path / "x").exists()
