@@ -36,7 +36,7 @@ browser:  # Debian's Chromium; where it cannot be had, the tests that need it ar
 		echo 'chromium is missing (apt-get install $(CHROMIUM)): tests that look at pages are skipped' >&2
 
 opengl: .venv/.installed  # in software, Mesa's; where it cannot be had, the tests that need it are skipped
-	@$(BIN)/python -c 'from mico.physics.graphics import back_end; back_end()' 2>/dev/null || \
+	@$(BIN)/python -c 'from mico.control_suite.graphics import back_end; back_end()' 2>/dev/null || \
 		{ $(MAY_INSTALL) && echo 'installing $(OPENGL)' && $(call INSTALL,$(OPENGL)); } || \
 		echo 'OpenGL is missing (apt-get install $(OPENGL)): tests that draw with it are skipped' >&2
 

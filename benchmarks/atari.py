@@ -23,11 +23,11 @@ from typing import Any, cast, get_args
 import jax
 import numpy as np
 
+from mico.deep.config.presets import PRESETS
+from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Episodes, environment
+from mico.deep.fleet.shards import Parts, even_sizes
 from mico.deep.metric_losses import MICo
-from mico.deep.parts import Parts, even_sizes
-from mico.deep.presets import PRESETS
-from mico.deep.settings import Acting, Run
 from still import Still
 
 ACTING = get_args(Acting)

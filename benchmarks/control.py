@@ -17,10 +17,10 @@ from typing import Any, get_args
 import jax
 import numpy as np
 
+from mico.deep.config.presets import PRESETS
+from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Control, Episodes
-from mico.deep.parts import Parts, usual_sizes
-from mico.deep.presets import PRESETS
-from mico.deep.settings import Acting, Run
+from mico.deep.fleet.shards import Parts, usual_sizes
 from still import Still
 
 ACTING = get_args(Acting)

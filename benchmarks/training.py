@@ -26,12 +26,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mico.deep import fleet, learner, updates
+from mico.deep.config.presets import PRESETS
+from mico.deep.config.run import Run
 from mico.deep.envs import environment
+from mico.deep.fleet import jax_engine as fleet
+from mico.deep.fleet.shards import Parts, even_sizes, usual_sizes
+from mico.deep.learner import state as learner
+from mico.deep.learner import update as updates
 from mico.deep.metric_losses import MICo
-from mico.deep.parts import Parts, even_sizes, usual_sizes
-from mico.deep.presets import PRESETS
-from mico.deep.settings import Run
 from mico.deep.types import Spec, Step
 
 METRICS = ("none", "mico")

@@ -94,7 +94,7 @@ def patience():
 @pytest.fixture(scope="session")
 def opengl():
     """Skips a test that cannot draw."""
-    from mico.physics.graphics import back_end
+    from mico.control_suite.graphics import back_end
 
     try:
         return back_end()

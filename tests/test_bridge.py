@@ -10,12 +10,12 @@ import pytest
 
 from mico.deep import load
 from mico.deep.agents import DQN
+from mico.deep.config.run import Run, Schedule
 from mico.deep.envs import environment
 from mico.deep.metric_losses.mico import distances
-from mico.deep.networks import Network
-from mico.deep.replay import Replay
-from mico.deep.settings import Run, Schedule
-from mico.deep.train import train
+from mico.deep.networks.encoders import Network
+from mico.deep.replay.replay import Replay
+from mico.deep.training.train import train
 from mico.experiments import learnt_metric
 from mico.experiments.learnt_metric import GARNET, LOSSES, SQUARED, Config
 from mico.tabular import MDP, PROBLEMS, Problem, garnet, make, optimal_value, solve

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
     from mico.deep.agents import AbstractAgent
+    from mico.deep.config.choices import Choice, Option
+    from mico.deep.config.run import Run
     from mico.deep.envs import AbstractEnv, AbstractHostEnv
     from mico.deep.metric_losses import AbstractMetricLoss
-    from mico.deep.options import Choice, Option
-    from mico.deep.settings import Run
-    from mico.deep.train import Callback, Progress
-    from mico.deep.trained import Trained
+    from mico.deep.trained.trained import Trained
+    from mico.deep.training.train import Callback, Progress
 
 
 def train(
@@ -80,9 +80,9 @@ def train(
         (4, 2000)
     """
     require("jax", "mico.train")
-    import mico.deep.train as training
-    from mico.deep.options import kept_log_period
-    from mico.deep.settings import run_names
+    import mico.deep.training.train as training
+    from mico.deep.config.choices import kept_log_period
+    from mico.deep.config.run import run_names
 
     listeners = [callbacks] if callable(callbacks) else [*_check(Iterable, callbacks, "callbacks", "functions")]
     for listener in listeners:
@@ -124,7 +124,7 @@ def load(folder: str | PathLike[str]) -> "Trained":
         'mdp/four-rooms'
     """
     require("jax", "mico.load")
-    from mico.deep.trained import load
+    from mico.deep.trained.trained import load
 
     return load(Path(folder))
 
@@ -157,8 +157,8 @@ def evaluate(
         (10,)
     """
     require("jax", "mico.evaluate")
-    from mico.deep.evaluation import evaluate
-    from mico.deep.trained import Trained
+    from mico.deep.trained.evaluate import evaluate
+    from mico.deep.trained.trained import Trained
 
     trained = run if isinstance(run, Trained) else load(run)
     return evaluate(
@@ -172,7 +172,7 @@ def evaluate(
 
 def _choose(env: Any, agent: Any, metric: Any, preset: str | None) -> "tuple[Choice, dict[str, list[Any]]]":
     """The parts of the runs by name, and the fields of objects that were given in place of names."""
-    from mico.deep.options import Choice
+    from mico.deep.config.choices import Choice
 
     own, names = {}, {}
     for part, given in (("env", env), ("agent", agent), ("metric", metric)):
@@ -188,7 +188,7 @@ def _runs(
     choice: "Choice", lists: Mapping[str, list[Any]], seeds: Any, steps: Any, kept_log_period: int | None
 ) -> "tuple[list[Run], int]":
     """Build the runs, seeds varying fastest, and read the number of steps, in whole updates."""
-    from mico.deep.periods import round_up
+    from mico.deep.config.periods import round_up
 
     given = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else [seeds]
     numbers = [count(seed, "seeds") for seed in given]

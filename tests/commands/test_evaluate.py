@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from mico import cli
-from mico.deep import Trained, learner, load
+from mico.deep import Trained, load
 from mico.deep.envs import environment
-from mico.deep.envs.host import episode_seed
-from mico.deep.evaluation import evaluate
-from mico.deep.networks import Network
-from mico.deep.outputs import Outputs
-from mico.deep.parameters import save_parameters
+from mico.deep.envs.host.episodes import episode_seed
+from mico.deep.learner import state as learner
+from mico.deep.networks.encoders import Network
+from mico.deep.trained.evaluate import evaluate
+from mico.deep.training.run_folder import Outputs
+from mico.deep.training.weights import save_parameters
 from mico.results.folders import writable
 from small_runs import small_run
 from trainings import FLAGS

@@ -7,12 +7,12 @@ import pytest
 
 from mico import cli
 from mico.deep.agents import AGENTS, VALUE_AGENTS
+from mico.deep.config.choices import Choice
+from mico.deep.config.run import Schedule
 from mico.deep.envs import ENVS, Atari, Control, Gym, MinAtar, Tabular
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.networks import Network
-from mico.deep.options import Choice
-from mico.deep.replay import Replay
-from mico.deep.settings import Schedule
+from mico.deep.networks.encoders import Network
+from mico.deep.replay.replay import Replay
 from mico.experiments import EXPERIMENTS
 from mico.tabular import PROBLEMS
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from mico import cli
-from mico.physics.catalogue import catalogue
+from mico.control_suite.catalogue import catalogue
 
 
 class Without:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mico.commands.pace import Pace
-from mico.deep.train import Progress
+from mico.deep.training.train import Progress
 
 
 def after(*reports, steps=10_000, learns_from=1_000):

@@ -12,7 +12,7 @@ from mico import cli
 from mico.commands import sweep as command
 from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import parse
-from mico.deep.train import Manner
+from mico.deep.training.train import Manner
 from mico.results.lock import exclusive
 from mico.sweeps import absent, local
 from mico.sweeps.absent import shape_of

@@ -21,10 +21,10 @@ from mico.commands import training_display
 from mico.commands.train_options import parse
 from mico.commands.training_display import Display
 from mico.deep.agents import AGENTS, VALUE_AGENTS
+from mico.deep.config.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.config.run import describe, varied
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.presets import FAMILY_PRESETS, PRESETS
-from mico.deep.settings import describe, varied
-from mico.deep.train import Manner, Progress
+from mico.deep.training.train import Manner, Progress
 from trainings import FLAGS, left
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

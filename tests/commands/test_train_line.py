@@ -7,7 +7,7 @@ import pytest
 
 from mico.commands.train_line import train_line
 from mico.commands.train_options import parse
-from mico.deep.settings import describe
+from mico.deep.config.run import describe
 from mico.tabular import make, save
 
 LINES = [

@@ -8,15 +8,16 @@ from PIL import Image
 
 from mico import cli
 from mico.commands import watch
-from mico.deep import learner, load
+from mico.deep import load
 from mico.deep.envs import environment
-from mico.deep.envs.host import episode_seed
-from mico.deep.evaluation import evaluate
+from mico.deep.envs.host.episodes import episode_seed
+from mico.deep.learner import state as learner
 from mico.deep.metric_losses import MICo
-from mico.deep.networks import Network
-from mico.deep.outputs import Outputs
-from mico.deep.parameters import save_parameters
-from mico.deep.pictures import pictures
+from mico.deep.networks.encoders import Network
+from mico.deep.trained.evaluate import evaluate
+from mico.deep.trained.render import pictures
+from mico.deep.training.run_folder import Outputs
+from mico.deep.training.weights import save_parameters
 from mico.results.folders import writable
 from mico.tabular import make, save
 from small_runs import small_run

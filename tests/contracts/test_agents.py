@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep import updates
 from mico.deep.agents import AGENTS, VALUE_AGENTS
-from mico.deep.networks import Network
+from mico.deep.learner import update
+from mico.deep.networks.encoders import Network
 from mico.deep.types import Params
 from small_runs import SMALL, small_agent, small_batch, small_run, two_networks
 
@@ -42,7 +42,7 @@ def differentiated(name):
     run = small_run(name, seed=0)
 
     def whole(params, target, batch, reward):
-        seen = updates.views(run, params, target, batch)
+        seen = update.views(run, params, target, batch)
         each, other = run.agent.losses(params, target, seen, batch._replace(reward=reward), KEY)
         return each.mean() + other, (each, other)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Episodes, environment
-from mico.deep.envs.minatar import Game
+from mico.deep.envs.minatar.minatar import Game
 from rollouts import rollouts
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from mico.deep.settings import Schedule
+from mico.deep.config.run import Schedule
 from mico.experiments import learning
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

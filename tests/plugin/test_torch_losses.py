@@ -14,7 +14,7 @@ import torch
 from batches import FIELDS, READINGS, SIZES, odd_rows, replayed
 from mico.deep import metric_losses as jax_losses
 from mico.deep.metric_losses.mico import distances as jax_distances
-from mico.deep.metric_losses.pairing import Pairs as JaxPairs
+from mico.deep.metric_losses.pair_loss import Pairs as JaxPairs
 from mico.torch import (
     METRIC_LOSSES,
     FirstStep,

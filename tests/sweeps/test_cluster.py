@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from mico import cli
-from mico.deep.train import Manner
+from mico.deep.training.train import Manner
 from mico.sweeps import local
 from small_sweeps import (
     flags_of_pair,

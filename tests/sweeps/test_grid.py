@@ -2,8 +2,8 @@
 
 import pytest
 
+from mico.deep.config.run import describe
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.settings import describe
 from mico.sweeps.grid import Sweep, arms, cells, make_sweep
 
 

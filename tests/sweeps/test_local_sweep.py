@@ -9,7 +9,7 @@ from jax.errors import JaxRuntimeError
 
 from mico import cli
 from mico.deep import load
-from mico.deep.train import Manner
+from mico.deep.training.train import Manner
 from mico.results.log import read_runs
 from mico.sweeps import fleets as module
 from mico.sweeps import local

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mico._checks import check_plain_name
-from mico.deep import fleet as stacking
-from mico.deep import learner
+from mico.deep.fleet import jax_engine as stacking
+from mico.deep.learner import state as learner
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.types import Spec
 from mico.sweeps.grid import Sweep, cells

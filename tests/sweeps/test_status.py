@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mico.deep.train import Progress
+from mico.deep.training.train import Progress
 from mico.sweeps import status
 from mico.sweeps.status import Status, Writer, read_status, running, write_status
 

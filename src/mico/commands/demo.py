@@ -16,8 +16,8 @@ from rich.progress import Progress as Bars
 from rich.progress import track
 from rich.table import Table
 
-from mico.deep.settings import Schedule
-from mico.deep.train import Progress
+from mico.deep.config.run import Schedule
+from mico.deep.training.train import Progress
 from mico.experiments import demo, learning, learnt_metric
 from mico.results import plots
 from mico.results.folders import writable

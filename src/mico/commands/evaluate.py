@@ -12,7 +12,7 @@ from rich.table import Table
 
 from mico.commands.counts import Count
 from mico.deep import load
-from mico.deep.evaluation import evaluate
+from mico.deep.trained.evaluate import evaluate
 from mico.results.intervals import described, printed
 from mico.results.log import run_folders
 

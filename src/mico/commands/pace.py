@@ -3,7 +3,7 @@
 from collections import deque
 from typing import NamedTuple
 
-from mico.deep.train import Progress
+from mico.deep.training.train import Progress
 
 _WINDOW = 30.0  # seconds over which a pace is taken
 _LEAST = 0.5  # seconds to measure before it is known: a program's first call takes longer than those that follow

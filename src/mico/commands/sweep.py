@@ -11,13 +11,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from mico import _memory as host_memory
 from mico._checks import install_hint
 from mico.commands.sweep_display import Display
 from mico.commands.sweep_options import Options, parse
 from mico.commands.text import in_bytes
-from mico.deep import host_memory
-from mico.deep.periods import few_rows
-from mico.deep.train import Manner
+from mico.deep.config.periods import few_rows
+from mico.deep.training.train import Manner
 from mico.results.lock import locked_folder
 from mico.results.log import summary_writer
 from mico.sweeps import local

@@ -14,9 +14,9 @@ import tyro
 from mico._checks import count
 from mico.commands.counts import Count, OptionalCount, OptionalNumber, several_numbers
 from mico.commands.train_options import CheckpointSeconds, KeptReplay, TensorBoardToo
+from mico.deep.config.choices import PARTS, Option
+from mico.deep.config.periods import round_up
 from mico.deep.envs import split_name
-from mico.deep.options import PARTS, Option
-from mico.deep.periods import round_up
 from mico.sweeps.absent import shape_of
 from mico.sweeps.files import entries, sweep_of
 from mico.sweeps.grid import Sweep, cells, named_values

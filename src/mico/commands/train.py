@@ -5,8 +5,8 @@ from rich import box
 
 from mico.commands.train_options import parse
 from mico.commands.training_display import Display, new_console
-from mico.deep import compilation_cache
-from mico.deep.train import Manner, train
+from mico.deep.fleet import compilation_cache
+from mico.deep.training.train import Manner, train
 
 _TOO_MUCH = "there is not enough memory: use a smaller --replay.capacity or fewer --seeds"
 

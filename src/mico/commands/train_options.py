@@ -14,13 +14,13 @@ import tyro
 from mico.commands.counts import OptionalCount, several_numbers
 from mico.commands.text import summary
 from mico.deep.agents import AGENTS
+from mico.deep.config.choices import METRICS, Choice, Option, kept_log_period
+from mico.deep.config.periods import round_up
+from mico.deep.config.presets import PRESETS
+from mico.deep.config.run import Run
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, Atari
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.options import METRICS, Choice, Option, kept_log_period
-from mico.deep.periods import round_up
-from mico.deep.presets import PRESETS
-from mico.deep.settings import Run
-from mico.deep.train import CheckpointReplay
+from mico.deep.training.train import CheckpointReplay
 
 _DEFAULT_ENV = "minatar/breakout"
 

@@ -19,10 +19,10 @@ from rich.table import Table
 
 from mico.commands.pace import Pace
 from mico.commands.text import in_bytes, moves
+from mico.deep.config.periods import few_rows
+from mico.deep.config.run import Run, describe
 from mico.deep.fields import flat
-from mico.deep.periods import few_rows
-from mico.deep.settings import Run, describe
-from mico.deep.train import Progress
+from mico.deep.training.train import Progress
 from mico.results.arms import arm_names
 from mico.results.intervals import described
 

@@ -11,12 +11,12 @@ from rich.console import Console
 from mico.commands.counts import Count
 from mico.commands.text import in_bytes
 from mico.deep import Trained, load
-from mico.deep.alike import Distance, Neighbours, distance_name, neighbours
+from mico.deep.config.run import describe
 from mico.deep.envs import Tabular
-from mico.deep.envs.host import episode_seed
-from mico.deep.pictures import action_names, check_pictures, pictures, state_names
-from mico.deep.settings import describe
-from mico.deep.watching import Seen, distinct, play, returned
+from mico.deep.envs.host.episodes import episode_seed
+from mico.deep.trained.render import action_names, check_pictures, pictures, state_names
+from mico.deep.trained.rollout import Seen, distinct, play, returned
+from mico.deep.trained.similarity import Distance, Neighbours, distance_name, neighbours
 from mico.results.log import run_folders
 from mico.results.stills import SIDE, SMALL, Play, Stills
 from mico.results.videos import check_video, write_video

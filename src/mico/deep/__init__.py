@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from mico._extras import require
 
 if TYPE_CHECKING:
-    from mico.deep.trained import Trained, load
+    from mico.deep.trained.trained import Trained, load
 
 __all__ = ["Trained", "load"]
 
@@ -20,5 +20,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """What a trained run needs brings every agent and environment with it, which the losses alone do without."""
     if name in __all__:
-        return getattr(importlib.import_module("mico.deep.trained"), name)
+        return getattr(importlib.import_module("mico.deep.trained.trained"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from mico import representations
 from mico.deep.metric_losses import MICo
-from mico.deep.networks import Encoder
+from mico.deep.networks.encoders import Encoder
 from mico.experiments.fidelity_learning import Fitted, Sampled, Tables, Training, drawing_keys, trained, untrained
 from mico.tabular import MDP, FactoredMICo
 

@@ -10,11 +10,11 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from mico.deep.elementwise_losses import ERRORS
 from mico.deep.envs import Tabular
-from mico.deep.errors import ERRORS
 from mico.deep.metric_losses import MICo
 from mico.deep.metric_losses.mico import Pairs
-from mico.deep.networks import Encoder, Network
+from mico.deep.networks.encoders import Encoder, Network
 from mico.experiments.fidelity_worlds import World
 from mico.tabular import FactoredMICo, Problem
 

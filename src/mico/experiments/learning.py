@@ -11,11 +11,11 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from mico.deep.agents import DQN
+from mico.deep.config.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.config.run import Run, Schedule, run_names
 from mico.deep.envs import environment
 from mico.deep.metric_losses import MICo
-from mico.deep.presets import FAMILY_PRESETS, PRESETS
-from mico.deep.settings import Run, Schedule, run_names
-from mico.deep.train import Progress, train
+from mico.deep.training.train import Progress, train
 from mico.results import plots
 from mico.results.intervals import mean_interval
 from mico.results.log import read_runs

@@ -16,12 +16,12 @@ from scipy import stats
 
 from mico.deep import load
 from mico.deep.agents import DQN
+from mico.deep.config.run import Run, Schedule, run_names
 from mico.deep.envs import Tabular
 from mico.deep.metric_losses import MICo
-from mico.deep.networks import Network
-from mico.deep.replay import Replay
-from mico.deep.settings import Run, Schedule, run_names
-from mico.deep.train import Progress, train
+from mico.deep.networks.encoders import Network
+from mico.deep.replay.replay import Replay
+from mico.deep.training.train import Progress, train
 from mico.results import plots
 from mico.tabular import solve
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 import pandas as pd
 import tyro
 
+from mico._suggestions import near
 from mico.deep.agents import VALUE_AGENTS
 from mico.deep.agents.iqn import AbstractImplicitAgent
-from mico.deep.envs.names import near
-from mico.deep.layers import Precision
+from mico.deep.config.presets import PRESETS
 from mico.deep.metric_losses import MICo
-from mico.deep.presets import PRESETS
+from mico.deep.networks.layers import Precision
 from mico.results.cells import finals
 from mico.results.condensed import of_runs
 from mico.results.scores import read_scores, with_arms

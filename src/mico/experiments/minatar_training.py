@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 
-from mico.deep.train import Manner
+from mico.deep.training.train import Manner
 from mico.experiments.minatar_plan import PHASES, Config
 from mico.experiments.minatar_results import Missing, known, lacking, parts_of
 from mico.results import condensed

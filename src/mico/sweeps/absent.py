@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, NoReturn, final
 import equinox as eqx
 import jax
 
-from mico.deep import learner
+from mico.deep.config.choices import Choice, Option
+from mico.deep.config.run import Run
 from mico.deep.envs import AbstractHostEnv, environment
-from mico.deep.options import Choice, Option
-from mico.deep.settings import Run
+from mico.deep.learner import state as learner
 from mico.deep.types import Spec
 
 WORKING = 1.2  # what a program takes in all, in units of replay and parameters: as measured on an H200 (docs/speed.md)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayError
 
-from mico.deep.signals import stop_signals
-from mico.deep.train import Manner
+from mico._signals import stop_signals
+from mico.deep.training.train import Manner
 from mico.sweeps.fleets import attempt
 from mico.sweeps.local import Watch
 from mico.sweeps.plan import Fleet

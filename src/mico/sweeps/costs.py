@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from mico.deep.agents.iqn import AbstractImplicitAgent
-from mico.deep.settings import Run
+from mico.deep.config.run import Run
 from mico.sweeps.plan import Fleet
 
 Device = Literal["cpu", "gpu"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mico.deep.envs.names import near
+from mico._suggestions import near
 from mico.sweeps.grid import Sweep, make_sweep, read_entry
 from mico.sweeps.manifest import read_manifest
 from mico.sweeps.named import SWEEPS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jax.errors import JaxRuntimeError
 
-from mico.deep.train import Manner, Progress, train
+from mico.deep.training.train import Manner, Progress, train
 from mico.results.lock import OccupiedError
 from mico.results.log import read_rows
 from mico.sweeps.plan import Fleet

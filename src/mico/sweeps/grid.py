@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from mico._checks import count
-from mico.deep.envs.names import near
+from mico._suggestions import near
 from mico.deep.fields import flat
 from mico.sweeps.absent import Shape, shape_of
 

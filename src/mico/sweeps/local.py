@@ -12,8 +12,8 @@ from pathlib import Path
 
 import jax
 
-from mico.deep.signals import stop_signals
-from mico.deep.train import Manner
+from mico._signals import stop_signals
+from mico.deep.training.train import Manner
 from mico.sweeps.fleets import attempt
 from mico.sweeps.plan import Fleet
 from mico.sweeps.processes import end_with_parent, take_cores

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import jax
 
 from mico._checks import make_plain_name
+from mico.deep.config.run import Label, Run, describe
 from mico.deep.envs import split_name
 from mico.deep.metric_losses import AbstractMetricLoss, AbstractPairLoss
-from mico.deep.settings import Label, Run, describe
 from mico.sweeps.grid import Cell, Sweep, Values, arms
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-from mico.deep.train import Progress
+from mico.deep.training.train import Progress
 from mico.results.folders import write_json
 
 STATUS_FOLDER = "status"

@@ -1,13 +1,13 @@
 """Agents: value agents, each a head, its TD loss and its action values; and an actor with critics."""
 
-from mico.deep.agents.abstract import AbstractAgent
+from mico.deep.agents.agent import AbstractAgent
 from mico.deep.agents.dqn import DQN
 from mico.deep.agents.iqn import IQN
 from mico.deep.agents.miqn import MIQN
 from mico.deep.agents.qrdqn import QRDQN
 from mico.deep.agents.rainbow import Rainbow
 from mico.deep.agents.sac import SAC
-from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.agents.value_agent import AbstractValueAgent
 
 VALUE_AGENTS: dict[str, type[AbstractValueAgent]] = {
     "dqn": DQN,

@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from mico.deep import td
-from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.agents import td
+from mico.deep.agents.value_agent import AbstractValueAgent
 from mico.deep.fields import fixed
-from mico.deep.networks import Head
+from mico.deep.networks.encoders import Head
 
 
 class DQN(AbstractValueAgent):

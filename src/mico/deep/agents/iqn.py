@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from mico.deep import td
-from mico.deep.agents.value import AbstractValueAgent, Transition
+from mico.deep.agents import td
+from mico.deep.agents.value_agent import AbstractValueAgent, Transition
 from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.fused import gated_product
-from mico.deep.layers import Dense, Precision, number_type
-from mico.deep.networks import Head, Network
+from mico.deep.networks.encoders import Head, Network
+from mico.deep.networks.kernels.gated_matmul import gated_product
+from mico.deep.networks.layers import Dense, Precision, number_type
 from mico.deep.types import Views
 
 

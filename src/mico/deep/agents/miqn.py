@@ -2,7 +2,7 @@
 
 import jax
 
-from mico.deep import td
+from mico.deep.agents import td
 from mico.deep.agents.iqn import AbstractImplicitAgent
 from mico.deep.fields import check_range, number
 

@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from mico.deep import td
-from mico.deep.agents.value import AbstractValueAgent
+from mico.deep.agents import td
+from mico.deep.agents.value_agent import AbstractValueAgent
 from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.networks import Head
+from mico.deep.networks.encoders import Head
 
 
 class Rainbow(AbstractValueAgent):

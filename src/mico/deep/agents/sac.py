@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from mico.deep.agents.abstract import AbstractAgent, Outlook
+from mico.deep.agents.agent import AbstractAgent, Outlook
 from mico.deep.fields import check_range, fixed, number
-from mico.deep.layers import Perceptron, Projection
+from mico.deep.networks.layers import Perceptron, Projection
 from mico.deep.types import Latents, Params
 
 _LOG_DEVIATIONS = (-10.0, 2.0)  # the released code has no bounds

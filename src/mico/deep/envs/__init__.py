@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mico.deep.envs.abstract import AbstractEnv, Outcome
-from mico.deep.envs.atari import Atari
-from mico.deep.envs.control import Control
-from mico.deep.envs.gym import Gym
-from mico.deep.envs.host import AbstractHostEnv, AbstractHostEnvs, Episodes, HostOutcome, HostStep
-from mico.deep.envs.minatar import MinAtar
-from mico.deep.envs.names import near
-from mico.deep.envs.tabular import Tabular, is_problem_file
+from mico._suggestions import near
+from mico.deep.envs.api import AbstractEnv, Outcome
+from mico.deep.envs.host.atari import Atari
+from mico.deep.envs.host.control import Control
+from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, Episodes, HostOutcome, HostStep
+from mico.deep.envs.host.gym import Gym
+from mico.deep.envs.mdp import Tabular, is_problem_file
+from mico.deep.envs.minatar.minatar import MinAtar
 from mico.tabular import PROBLEMS
 
 ENVS: dict[str, Callable[..., AbstractEnv | AbstractHostEnv]] = {

@@ -10,9 +10,9 @@ from typing import get_args
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from mico.deep.envs.minatar import Game
-from mico.deep.envs.tabular import is_problem_file
-from mico.physics.catalogue import catalogue
+from mico.control_suite.catalogue import catalogue
+from mico.deep.envs.mdp import is_problem_file
+from mico.deep.envs.minatar.minatar import Game
 from mico.results.atari_scores import REFERENCES
 from mico.tabular import PROBLEMS
 

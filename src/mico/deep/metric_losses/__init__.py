@@ -1,10 +1,10 @@
 """Losses that shape representations by a behavioural metric."""
 
-from mico.deep.metric_losses.abstract import AbstractMetricLoss
 from mico.deep.metric_losses.dbc import DBC, DBCDet, DBCMICo
 from mico.deep.metric_losses.ksme import KSMe
+from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.mico import MICo
-from mico.deep.metric_losses.pairing import AbstractPairLoss
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 from mico.deep.metric_losses.simsr import SimSR
 
 METRIC_LOSSES: dict[str, type[AbstractMetricLoss]] = {

@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from mico.deep.errors import huber
+from mico.deep.elementwise_losses import huber
 from mico.deep.fields import check_choices, check_least, check_range, fixed, number
-from mico.deep.metric_losses.abstract import AbstractMetricLoss
+from mico.deep.metric_losses.dbc_models import Law, Models
+from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.mico import MICo, distances
-from mico.deep.metric_losses.models import Law, Models
-from mico.deep.metric_losses.pairing import Pairs
+from mico.deep.metric_losses.pair_loss import Pairs
 from mico.deep.types import Batch, FirstStep, Spec, Views
 
 Variant = Literal["paper", "original", "rewrite"]

@@ -8,8 +8,8 @@ from typing import final
 
 from jaxtyping import Array, Float
 
-from mico.deep.metric_losses.pairing import AbstractPairLoss
-from mico.deep.metric_losses.vectors import products
+from mico.deep.metric_losses.cosine import products
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 
 
 @final

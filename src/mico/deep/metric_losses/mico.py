@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from mico.deep.fields import check_range, number
-from mico.deep.metric_losses.pairing import AbstractPairLoss, Pairs
-from mico.deep.metric_losses.vectors import compared
+from mico.deep.metric_losses.cosine import compared
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Pairs
 
 __all__ = ["MICo", "Pairs", "angle", "distance", "distances"]
 

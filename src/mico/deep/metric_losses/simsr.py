@@ -5,8 +5,8 @@ from typing import final
 from jaxtyping import Array, Float
 
 from mico.deep.fields import fixed, number
-from mico.deep.metric_losses.pairing import AbstractPairLoss, Horizon, Second
-from mico.deep.metric_losses.vectors import compared
+from mico.deep.metric_losses.cosine import compared
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Horizon, Second
 
 
 @final

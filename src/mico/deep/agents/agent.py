@@ -1,0 +1,104 @@
+"""What the learner asks of an agent, and the fields that all agents have."""
+
+from abc import abstractmethod
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import equinox as eqx
+import optax
+from jaxtyping import Array, Float, Key, Shaped
+
+from mico.deep.fields import check_choices, check_least, check_range, fixed, number
+from mico.deep.networks.encoders import Network, Sizes
+from mico.deep.types import Batch, Features, Latents, Params, Spec, Views
+
+
+class Outlook(NamedTuple):
+    """Of one state: values of its actions, or the numbers of what an actor would do; and what is expected of it."""
+
+    numbers: Float[Array, " K"]
+    worth: Float[Array, ""]
+
+
+class AbstractAgent(eqx.Module):
+    """A head on the representation, what it minimises, and how it acts."""
+
+    horizon: int = fixed(1, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    discount: float = number(0.99, "Discount factor γ that the agent learns with.")
+    learning_rate: float = number(6.25e-5, "Learning rate of Adam.")
+    adam_epsilon: float = number(1.5e-4, "Epsilon of Adam, added to the root of the second moment.")
+    reward_clip: float | None = number(
+        None, "Clip the rewards that are learnt from to ± this, or `none`. Logged returns are never clipped."
+    )
+    importance: Literal["weighted", "none"] = fixed(
+        "weighted", "Importance weights of the TD losses with prioritised replay, or none."
+    )
+    priorities: Literal["combined", "td"] = fixed(
+        "combined",
+        "Loss that replay priorities are made of: TD and metric loss (without DBC's, which may be negative), or TD"
+        " alone.",
+    )
+
+    actions: ClassVar[Literal["discrete", "continuous"]]
+    targets: ClassVar[Literal["copied", "followed"]]  # now and then by the schedule, or with every update
+
+    def __check_init__(self) -> None:
+        check_choices(self)
+        check_least(self, horizon=1)
+        check_range(self, discount=(0.0, 1.0), learning_rate=(0.0, float("inf")))
+        check_range(self, adam_epsilon=(1e-30, 1.0))  # a step of Adam's is 0/0 where no gradient ever came
+        if self.reward_clip is not None:
+            check_range(self, reward_clip=(0.0, float("inf")))
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The views asked for beyond the three that are always there."""
+        return frozenset()
+
+    @abstractmethod
+    def init(self, sizes: Sizes, spec: Spec, network: Network, *, key: Key[Array, ""]) -> Any:
+        """The head, before anything is learnt."""
+
+    @abstractmethod
+    def act(
+        self, params: Params, observation: Shaped[Array, "..."], epsilon: Float[Array, ""], keys: Key[Array, "2"]
+    ) -> Shaped[Array, "..."]:
+        """An action while it learns: with probability ε any."""
+
+    @abstractmethod
+    def perform(
+        self, params: Params, observation: Shaped[Array, "..."], epsilon: Float[Array, ""], keys: Key[Array, "2"]
+    ) -> Shaped[Array, "..."]:
+        """What it takes for the best action, or with probability ε any."""
+
+    @abstractmethod
+    def losses(
+        self, params: Params, target: Params, seen: Views, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " B"], Float[Array, ""]]:
+        """The TD loss of each sample, and what else is minimised."""
+
+    @abstractmethod
+    def outlook(self, params: Params, observation: Shaped[Array, "..."], key: Key[Array, ""]) -> Outlook:
+        """What it makes of one state."""
+
+    def look(
+        self, params: Params, observations: Shaped[Array, "B ..."], key: Key[Array, ""]
+    ) -> dict[str, Float[Array, ""]]:
+        """What a row of the log says of a batch beyond what all agents have: numbers by name."""
+        del params, observations, key
+        return {}
+
+    def followed(self, target: Params, params: Params) -> Params:
+        """The target network after an update."""
+        del params
+        return target
+
+    def latents(self, params: Params, target: Params, features: Features) -> Latents:
+        """The actor's own view of a batch."""
+        raise ValueError(f"{type(self).__name__} has no actor, which the metric loss asks for")
+
+    def optimiser(self) -> optax.GradientTransformation:
+        return optax.adam(self.learning_rate, eps=self.adam_epsilon)
+
+    def priority_losses(self, td: Float[Array, " B"], combined: Float[Array, " B"]) -> Float[Array, " B"]:
+        """Of which priorities are made: the TD losses alone, or as they are minimised together with a metric loss."""
+        return td if self.priorities == "td" else combined

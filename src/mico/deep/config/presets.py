@@ -1,0 +1,107 @@
+"""Settings by name: the paper's for Atari and control, the embedded default for MinAtar, small ones for quick work."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from mico.deep.agents import DQN, IQN, MIQN, QRDQN, SAC, VALUE_AGENTS, AbstractAgent, Rainbow
+from mico.deep.config.run import Schedule
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss, AbstractPairLoss, MICo, SimSR
+from mico.deep.networks.encoders import Network
+from mico.deep.replay.replay import Replay
+
+
+class Preset(NamedTuple):
+    """An agent's fields and all that goes with them; `alpha` is the weight of MICo, and of KSMe as released."""
+
+    agent: AbstractAgent
+    network: Network
+    replay: Replay
+    schedule: Schedule
+    alpha: float
+
+    def metric_loss(self, name: str) -> AbstractMetricLoss:
+        """By name; SimSR and DBC have weights of their own, and beside SAC the second state is seen as released."""
+        kind = METRIC_LOSSES[name]
+        if kind is SimSR or not issubclass(kind, AbstractPairLoss):
+            return kind()
+        found = kind(alpha=self.alpha)
+        return replace(found, second="frozen") if kind is MICo and isinstance(self.agent, SAC) else found
+
+
+_ALPHAS = {"dqn": 0.01, "rainbow": 0.01, "qr-dqn": 0.5, "iqn": 0.5, "m-iqn": 0.5}
+_PRIORITISED = ("rainbow", "qr-dqn")
+_ADAM: dict[str, Any] = {"learning_rate": 2.5e-4, "adam_epsilon": 3.125e-4}
+_QUICK: dict[str, Any] = {"learning_rate": 1e-3, "adam_epsilon": 3.125e-4}
+# Small MDPs: with γ = 0.95 values that start too high are forgotten five times as fast as with 0.99.
+_TABLE: dict[str, Any] = _QUICK | {"discount": 0.95}
+_QUANTILES: dict[str, Any] = {"num_quantiles": 16, "num_target_quantiles": 16, "num_policy_quantiles": 16}
+_ACTOR: dict[str, Any] = {"latent": 50, "initialiser": "orthogonal"}
+_EACH_STEP: dict[str, Any] = {"update_period": 1, "target_period": None, "epsilon": 0.0, "epsilon_decay": 0}
+
+
+def _family(agents: Sequence[AbstractAgent], network: Network, memory: Replay, schedule: Schedule) -> dict[str, Preset]:
+    """A preset for each value agent: DQN's weights start by Xavier's rule, those of the others by fan-in."""
+    found = {}
+    for name, agent in zip(VALUE_AGENTS, agents, strict=True):
+        initialiser = "xavier" if name == "dqn" else "fan-in"
+        sampling = "prioritised" if name in _PRIORITISED else "uniform"
+        own = replace(network, initialiser=initialiser), replace(memory, sampling=sampling)
+        found[name] = Preset(agent, *own, schedule, _ALPHAS[name])
+    return found
+
+
+PRESETS: dict[str, dict[str, Preset]] = {
+    "minatar": _family(
+        [DQN(**_ADAM), Rainbow(support=100.0, **_ADAM), QRDQN(**_ADAM), IQN(**_ADAM), MIQN(**_ADAM)],
+        Network("minatar", hidden=128),
+        Replay(capacity=100_000),
+        Schedule(),
+    ),
+    "atari": _family(
+        [agent(reward_clip=1.0) for agent in VALUE_AGENTS.values()],
+        Network("nature", hidden=512),
+        Replay(capacity=1_000_000, stack=4),
+        Schedule(learning_starts=20_000, target_period=8_000, log_period=250_000),
+    ),
+    "vector": _family(
+        [DQN(**_QUICK), Rainbow(support=100.0, **_QUICK), QRDQN(**_QUICK), IQN(**_QUICK), MIQN(**_QUICK)],
+        Network("mlp", width=64, hidden=64),
+        Replay(capacity=50_000),
+        Schedule(target_period=500, epsilon_decay=10_000, log_period=1_000),
+    )
+    | {
+        "sac": Preset(
+            SAC(learning_rate=1e-3, reward_scale=1.0),
+            Network("mlp", width=128, hidden=128, **_ACTOR),
+            Replay(capacity=100_000, batch_size=128),
+            Schedule(learning_starts=1_000, log_period=1_000, **_EACH_STEP),
+            alpha=1e-5,
+        )
+    },
+    "control": {
+        "sac": Preset(
+            SAC(),
+            Network("control", width=1_024, hidden=1_024, **_ACTOR),
+            Replay(capacity=101_000, batch_size=256, stack=3),  # 100,000 steps, and the last frames of episodes
+            Schedule(learning_starts=10_000, log_period=1_000, **_EACH_STEP),
+            alpha=1e-5,
+        )
+    },
+    "table": _family(
+        [
+            DQN(**_TABLE),
+            Rainbow(**_TABLE),
+            QRDQN(**_TABLE),
+            IQN(**_TABLE, **_QUANTILES),
+            MIQN(**_TABLE, **_QUANTILES),
+        ],
+        Network("table", width=64, hidden=64),
+        Replay(capacity=20_000),
+        Schedule(update_period=1, target_period=100, epsilon_decay=10_000, log_period=5_000),
+    ),
+}
+# Where the log period, unless it is given, is at most a fortieth of the steps; the others keep a published protocol.
+SHORT_LOG_PERIODS = ("table", "vector")
+# By the environment's family.
+FAMILY_PRESETS = {"minatar": "minatar", "mdp": "table", "gym": "vector", "atari": "atari", "control": "control"}

@@ -1,0 +1,194 @@
+"""A run: an agent, a metric loss or none, an environment, a network, a replay, a schedule and a seed."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from mico._checks import make_plain_name
+from mico.deep.agents import AGENTS, SAC, AbstractAgent
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
+from mico.deep.fields import check_choices, check_least, check_range, fixed, flat, number
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
+from mico.deep.networks.encoders import Network
+from mico.deep.replay.replay import Replay, Window
+
+Acting = Literal["after-learning", "while-learning"]
+
+
+class Schedule(eqx.Module):
+    """When a run learns, copies its target network, explores and writes a row of its log, in agent steps.
+
+    Periods must be multiples of the update period; `config.choices.Choice` and the command line round them up.
+    """
+
+    learning_starts: int = fixed(1_000, "Steps before the first update.")
+    update_period: int = fixed(4, "Steps between updates.")
+    target_period: int | None = fixed(
+        1_000, "Steps between copies to the target network; `none` where it is a moving average, as with SAC."
+    )
+    epsilon: float = number(0.01, "Exploration rate ε, the probability of a random action, after its decay.")
+    epsilon_decay: int = fixed(250_000, "Steps after learning starts in which ε falls linearly from 1.")
+    log_period: int = fixed(10_000, "Steps between rows of the log.")
+    acting: Acting = fixed(
+        "after-learning",
+        "Whether the action after an update waits for it, or is chosen by the parameters before it and taken while the"
+        " device learns.",
+    )
+
+    def __check_init__(self) -> None:
+        check_choices(self)
+        check_least(self, learning_starts=1, update_period=1, epsilon_decay=0, log_period=1)
+        if self.target_period is not None:
+            check_least(self, target_period=1)
+        check_range(self, epsilon=(0.0, 1.0))
+        for name in ("learning_starts", "target_period", "log_period"):
+            value, unit = getattr(self, name) or 0, self.update_period
+            if value % unit:
+                least = -(-value // unit) * unit
+                raise ValueError(
+                    f"{name} must be a multiple of update_period {unit}, but is {value}: the next is {least}"
+                )
+
+    def exploration(self, time: Int[Array, ""]) -> Float[Array, ""]:
+        """ε: 1 until learning starts, then falling linearly, or at once."""
+        left = self.learning_starts + self.epsilon_decay - time
+        share = left / self.epsilon_decay if self.epsilon_decay else jnp.asarray(left, float)
+        return self.epsilon + (1 - self.epsilon) * jnp.clip(share, 0.0, 1.0)
+
+    def copies_at(self, time: int) -> bool:
+        """Whether the target network becomes the online one after so many steps."""
+        return self.target_period is not None and time % self.target_period == 0
+
+
+class Run(eqx.Module):
+    """One seed of one agent with one metric loss (or none) on one environment."""
+
+    agent: AbstractAgent
+    metric: AbstractMetricLoss | None
+    env: AbstractEnv | AbstractHostEnv
+    network: Network
+    replay: Replay
+    schedule: Schedule
+    seed: int | Int[Array, "..."]
+
+    def __check_init__(self) -> None:
+        if isinstance(self.seed, int) and not 0 <= self.seed < 2**31:
+            raise ValueError(f"seed must lie in [0, 2³¹), but is {self.seed}")
+        if isinstance(self.seed, bool) or (not isinstance(self.seed, int) and not eqx.is_array(self.seed)):
+            raise ValueError(f"seed must be a whole number, but is {self.seed!r}")
+        if self.replay.batch_size > self.schedule.learning_starts - self.agent.horizon:
+            raise ValueError(
+                f"learning_starts must exceed batch_size {self.replay.batch_size} by the horizon"
+                f" {self.agent.horizon} at least, but is {self.schedule.learning_starts}"
+            )
+        self.replay.check_room(self.window, self.schedule.update_period)
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """Refuse parts that do not go together."""
+        agent = _name(self.agent, AGENTS)
+        own = "discrete" if self.env.spec.num_actions else "continuous"
+        if own != self.agent.actions:
+            raise ValueError(
+                f"agent {agent!r} needs {self.agent.actions} actions, but those of {self.env.name} are {own}"
+            )
+        if (self.schedule.target_period is None) != (self.agent.targets == "followed"):
+            wanted = "none: its target follows with every update" if self.agent.targets == "followed" else "a number"
+            raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
+        if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
+            raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
+        if self.metric is None and isinstance(self.agent, SAC) and self.agent.critics_read == "actor":
+            raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
+        ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
+        if ahead and self.agent.horizon > 1:
+            raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {self.agent.horizon}")
+        if "actor" in ahead and self.agent.actions == "discrete":
+            raise ValueError(f"variant 'rewrite' needs an agent with an actor, but agent is {agent!r}")
+
+    @property
+    def window(self) -> Window:
+        return Window(self.agent.horizon, self.agent.discount)
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """Of what the network sees: frames, stacked."""
+        return self.replay.observation_shape(self.env.spec)
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """The run as JSON holds it: `revive` makes it again."""
+    return {
+        "agent": {"name": _name(run.agent, AGENTS), **_fields(run.agent)},
+        "metric": None if run.metric is None else {"name": _name(run.metric, METRIC_LOSSES), **_fields(run.metric)},
+        "env": {"name": run.env.name, **run.env.settings()},
+        "network": _fields(run.network),
+        "replay": _fields(run.replay),
+        "schedule": _fields(run.schedule),
+        "seed": int(run.seed),
+    }
+
+
+def revive(described: dict[str, Any]) -> Run:
+    """The run that `describe` described."""
+    parts = {name: dict(part) if isinstance(part, dict) else part for name, part in described.items()}
+    agent, metric, env = parts["agent"], parts["metric"], parts["env"]
+    return Run(
+        AGENTS[agent.pop("name")](**agent),
+        None if metric is None else METRIC_LOSSES[metric.pop("name")](**metric),
+        environment(env.pop("name"), **env),
+        Network(**parts["network"]),
+        Replay(**parts["replay"]),
+        Schedule(**parts["schedule"]),
+        described["seed"],
+    )
+
+
+def completed(described: dict[str, Any]) -> dict[str, Any]:
+    """What was described before schedules had all of their fields, which were as by default, and paths were whole."""
+    env = described.get("env", {})
+    whole = {"path": str(Path(env["path"]).resolve())} if "path" in env else {}
+    return described | {"schedule": _fields(Schedule()) | described.get("schedule", {}), "env": env | whole}
+
+
+def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """For each run the fields, seeds aside, in which the runs are not all alike."""
+    described = [flat(describe(run)) for run in runs]
+    names = [name for name in described[0] if name != "seed" and len({str(one[name]) for one in described}) > 1]
+    return [{name: one[name] for name in names} for one in described]
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """A name for each run that is good for a folder: dqn-mico-alpha0.01-seed0."""
+    names = []
+    for run, own in zip(runs, varied(runs), strict=True):
+        described = describe(run)
+        metric = "none" if described["metric"] is None else described["metric"]["name"]
+        fields = [f"{field.rpartition('.')[2].replace('_', '-')}{value}" for field, value in own.items()]
+        names.append(make_plain_name("-".join([described["agent"]["name"], metric, *fields, f"seed{run.seed}"])))
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"runs must differ, but several are {twice[0]}: give each seed and each value of a field once")
+    return names
+
+
+class Label(NamedTuple):
+    """What a run is called, the settings it stands for, and those of them that make it one arm of several."""
+
+    name: str
+    settings: dict[str, Any]
+    varied: dict[str, Any]
+
+
+def _fields(settings: eqx.Module) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def _name(settings: eqx.Module, registry: dict[str, Any]) -> str:
+    """As registered, or that of its type."""
+    return next((name for name, kind in registry.items() if type(settings) is kind), type(settings).__name__)

@@ -1,0 +1,170 @@
+"""Some runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from mico.deep.config.run import Run, describe
+from mico.deep.envs import AbstractEnv
+from mico.deep.fields import flat
+from mico.deep.learner import diagnostics, update
+from mico.deep.learner import state as learner
+from mico.deep.learner.state import Ended, Episode, Losses, State
+from mico.deep.types import Params, Step
+
+_UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
+# A GPU may do at once what does not wait for each other, a fifth less time for 64 runs; other devices ignore it.
+COMPILER_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
+# LLVM's optimisations are a third of a program's compilation on a CPU: one that begins or plays the first steps runs
+# too seldom to make up for it. Parameters and logs are the same to the bit, which rows of the log would not be.
+_QUICK = {"xla_backend_optimization_level": 1}
+
+
+def stack(runs: Sequence[Run]) -> Run:
+    """Runs that differ in seeds and numbers alone, as one with a leading axis."""
+    first = jax.tree.structure(runs[0])
+    for run in runs:
+        if jax.tree.structure(run) != first:
+            raise ValueError(f"runs of a fleet differ in seeds and numbers alone, but {_difference(runs[0], run)}")
+    return jax.tree.map(lambda *numbers: jnp.stack([jnp.asarray(number) for number in numbers]), *runs)
+
+
+def _difference(one: Run, other: Run) -> str:
+    """The field that keeps two runs out of one fleet: one of a part whose structure differs, a number at last."""
+    parts = [
+        name for name in vars(one) if jax.tree.structure(getattr(one, name)) != jax.tree.structure(getattr(other, name))
+    ]
+    old, new = (flat({name: part for name, part in describe(run).items() if name in parts}) for run in (one, other))
+    fields = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    name = min(fields, key=lambda name: isinstance(old.get(name), float) and isinstance(new.get(name), float))
+    return f"{name} is {old.get(name)!r} in one and {new.get(name)!r} in another"
+
+
+class Happened(NamedTuple):
+    """What happened in a chunk, step by step [T, N] and, if it learns, update by update [U, N]."""
+
+    ended: Ended
+    losses: Losses | None
+
+
+# What is left to do of a chunk; it is given what says whether to stop.
+Job = Callable[[Callable[[], bool]], tuple[State, Happened]]
+
+
+class Simulated:
+    """Environments of all runs inside the program that trains them."""
+
+    def __init__(self, runs: Sequence[Run], fleet: Run):
+        self._fleet = fleet
+
+    def shape(self) -> State:
+        """The shapes of a state, which take no memory."""
+        return jax.eval_shape(_begin, self._fleet)
+
+    def begin(self) -> State:
+        return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self._fleet)
+
+    def lowered(self, state: Any, time: Any, length: int, *, learns: bool) -> Any:
+        """The program of a chunk, not yet compiled; shapes are enough."""
+        return _program(learns).lower(self._fleet, state, time, length=length, learns=learns)
+
+    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
+        """A chunk of steps of every run, with an update every period if the chunk `learns`."""
+        return _program(learns)(self._fleet, state, jnp.int32(time), length=length, learns=learns)
+
+    def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
+        """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
+        given = self._fleet, state, jnp.int32(time)
+        program = self.lowered(*given[1:], length, learns=learns).compile()
+        return lambda stopped: program(*given)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Nothing: the state has it all."""
+        return {}
+
+    def restore(self, snapshot: dict[str, Any], stopped: Callable[[], bool]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def _started(fleet: Run) -> State:
+    """Every run before its first step, environments inside JAX."""
+
+    def one(run: Run) -> State:
+        env, frame = cast(AbstractEnv, run.env).reset(learner.reset_key(run))
+        return learner.start(run, run.env.spec, env, frame)
+
+    return jax.vmap(one)(fleet)
+
+
+_begin, _begin_on_cpu = jax.jit(_started), jax.jit(_started, compiler_options=_QUICK)
+
+
+def _program(learns: bool) -> Any:
+    return _play if learns or jax.default_backend() != "cpu" else _act_on_cpu
+
+
+def _chunk(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Happened]:
+    """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
+    period = fleet.schedule.update_period
+
+    def cycle(state: State, at: tuple[Int[Array, " k"], Key[Array, "N k 3"]]) -> tuple[State, Any]:
+        times, keys = at
+
+        def one(run: Run, state: State, keys: Key[Array, "k 3"]) -> tuple[State, tuple[Ended, Losses | None]]:
+            episode, (steps, ended) = _played(run, state, times, keys)
+            memory = learner.remembered(run, state.memory, steps, times[0])
+            state = state._replace(episode=episode, memory=memory)
+            state, losses = update.update(run, state, times[-1] + 1) if learns else (state, None)
+            return state, (ended, losses)
+
+        return jax.vmap(one)(fleet, state, keys)
+
+    times = (time + jnp.arange(length, dtype=time.dtype)).reshape(-1, period)
+    of_run = jax.vmap(jax.vmap(learner.play_keys, in_axes=(None, 0)), in_axes=(None, 0))
+    keys = jax.vmap(of_run, in_axes=(0, None), out_axes=1)(fleet, times)  # all at once, not a few a cycle
+    state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
+    by_step = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2).reshape(length, -1), ended)
+    return state, Happened(by_step, losses)
+
+
+_compiled = partial(jax.jit, _chunk, donate_argnums=1, static_argnames=("length", "learns"))
+_play, _act_on_cpu = _compiled(compiler_options=COMPILER_OPTIONS), _compiled(compiler_options=_QUICK)
+
+
+def copy_targets(state: State) -> State:
+    """Target networks that are the online ones of now."""
+    return state._replace(target=_copied(state.params))
+
+
+@jax.jit
+def _copied(params: Params) -> Params:
+    """In memory of its own; donating the whole state here lets XLA shift its arrays about, which GPUs got wrong."""
+    return jax.tree.map(jnp.copy, params)
+
+
+@jax.jit
+def look(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+    return diagnostics.look_each(fleet, state, time)
+
+
+def _played(
+    run: Run, state: State, times: Int[Array, " k"], keys: Key[Array, "k 3"]
+) -> tuple[Episode, tuple[Step, Ended]]:
+    """The steps of one run between two updates."""
+    epsilon = jax.vmap(run.schedule.exploration)(times)
+
+    def step(episode: Episode, now: tuple[Key[Array, "3"], Float[Array, ""]]) -> tuple[Episode, tuple[Step, Ended]]:
+        keys, epsilon = now
+        action = learner.act(run, state.params, episode.stack, epsilon, keys)
+        outcome = cast(AbstractEnv, run.env).step(episode.env, action, keys[2])
+        seen = (episode.stack[-1], action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
+        episode, ended = learner.advance(episode, Step(*seen), outcome.state, outcome.frame)
+        return episode, (Step(*seen), ended)
+
+    unrolled = 1 if jax.default_backend() == "cpu" else min(run.schedule.update_period, _UNROLLED)
+    return jax.lax.scan(step, state.episode, (keys, epsilon), unroll=unrolled)

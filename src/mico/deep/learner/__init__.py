@@ -1,0 +1,1 @@
+"""One run, one step: its state, acting, the update, and diagnostics for the log."""

@@ -1,0 +1,166 @@
+"""What the losses over pairs of transitions share: who is paired, what counts as target, how errors are averaged."""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from array_api_compat import is_torch_array
+from jaxtyping import Array, Bool, Float, Key, Num
+
+from mico.deep.elementwise_losses import ERRORS
+from mico.deep.fields import check_choices, check_range, fixed, number
+from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
+from mico.deep.types import Batch, FirstStep, Sink, Spec, Views
+
+Second = Literal["target", "frozen", "online"]
+Horizon = Literal["n-step", "one-step"]
+
+
+class Pairs(NamedTuple):
+    r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$.
+
+    `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1: without
+    it the pairs are taken to be of one step. Their types are those of `mico.deep.types`.
+    """
+
+    online: Float[Array, "B D"]
+    target: Float[Array, "B D"]
+    target_next: Float[Array, "B D"]
+    reward: Float[Array, " B"]
+    bootstrap: Num[Array, ""] | float
+    terminal: Bool[Array, " B"] | None = None
+    first_step: FirstStep | None = None
+    sink: Sink | None = None
+
+
+class AbstractPairLoss(AbstractMetricLoss):
+    r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs.
+
+    A loss says what m it learns of a pair, and what f makes of the gap of rewards.
+    """
+
+    alpha: float = number(0.01, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
+    pairs: Literal["all", "shuffled"] = fixed(
+        "all", "Which states of a batch are compared: all ordered pairs, or each state with one other."
+    )
+    self_pairs: Literal["include", "exclude"] = fixed(
+        "include", "Whether the pairs contain a state paired with itself."
+    )
+    second: Second = fixed(
+        "target",
+        "Network that represents the second state of a pair: the target network, the online network without a"
+        " gradient (frozen), or the online network with one.",
+    )
+    error: Literal["huber", "squared"] = fixed("huber", "Loss of the error of a pair.")
+    horizon: Horizon = fixed(
+        "n-step", "Rewards and discount of the target: those of the agent's n-step return, or of one step."
+    )
+    terminals: Literal["bootstrap", "absorbing"] = fixed(
+        "bootstrap",
+        "State after a terminal: the next state that the replay holds, or an absorbing state without rewards.",
+    )
+
+    def __check_init__(self) -> None:
+        check_choices(self)
+        check_range(self, alpha=(0.0, 1.0))
+
+    @property
+    def shares(self):
+        return 1 - self.alpha, self.alpha
+
+    def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
+        """The part of the target that the rewards give."""
+        return gap
+
+    @property
+    def needs(self) -> frozenset[str]:
+        asked = {"first-step": self.horizon == "one-step", "sink": self.terminals == "absorbing"}
+        return frozenset(name for name, wanted in asked.items() if wanted)
+
+    def init(self, key: Key[Array, ""], size: int, spec: Spec) -> None:
+        """No parameters of its own."""
+        del key, size, spec
+
+    def loss(self, params: None, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
+        del params
+        if self.horizon == "one-step" and views.first_step is None:
+            raise ValueError("horizon='one-step' needs views.first_step")
+        if self.terminals == "absorbing" and views.sink is None:
+            raise ValueError("terminals='absorbing' needs views.sink")
+        sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap, batch.terminal)
+        return self.over(sides._replace(first_step=views.first_step, sink=views.sink), key)
+
+    def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
+        """The mean error over the pairs; gradients reach the online representations alone."""
+        for name, part in sides._asdict().items():
+            if any(map(is_torch_array, jax.tree.leaves(part))):
+                raise ValueError(f"{name} must be an array, as for PyTorch's tensors there is mico.torch")
+        first_step, sink = sides.first_step and FirstStep(*sides.first_step), sides.sink and Sink(*sides.sink)
+        sides = sides._replace(first_step=first_step, sink=sink)
+        sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))
+        fixed = jax.lax.stop_gradient(sides)
+        other = {"target": fixed.target, "frozen": fixed.online, "online": sides.online}[self.second]
+        if self.pairs == "all":
+            found = self.measures(sides.online, other)
+            later = self.measures(fixed.target_next, fixed.target_next)
+            gap = jnp.abs(fixed.reward[:, None] - fixed.reward[None, :])
+            same = jnp.eye(gap.shape[0], dtype=bool)
+        else:
+            order = jax.random.permutation(key, sides.reward.shape[0])
+            found = jax.vmap(self.measure)(sides.online, other[order])
+            later = jax.vmap(self.measure)(fixed.target_next, fixed.target_next[order])
+            gap = jnp.abs(fixed.reward - fixed.reward[order])
+            same = order == jnp.arange(order.size)
+        target = jax.lax.stop_gradient(self.immediate(gap) + fixed.bootstrap * later)
+        errors = ERRORS[self.error](target - found)
+        counted = ~same if self.self_pairs == "exclude" else jnp.ones_like(same)
+        return jnp.where(counted, errors, 0.0).sum() / jnp.maximum(counted.sum(), 1)
+
+    def _meant(self, sides: Pairs) -> Pairs:
+        """The pairs that horizon and terminals mean, with nothing beside them."""
+        if self.horizon == "one-step" and sides.first_step is not None:
+            reward, target_next, terminal, bootstrap = sides.first_step
+            sides = sides._replace(reward=reward, target_next=target_next, terminal=terminal, bootstrap=bootstrap)
+        if self.terminals == "bootstrap":
+            sides = sides._replace(terminal=None, sink=None)
+        _check(sides)
+        if not jnp.issubdtype(sides.reward.dtype, jnp.floating):  # differences of unsigned numbers wrap around
+            sides = sides._replace(reward=sides.reward.astype(jnp.promote_types(sides.online.dtype, jnp.float32)))
+        bare = sides._replace(terminal=None, first_step=None, sink=None)
+        if self.terminals == "bootstrap":
+            return bare
+        if sides.terminal is None or sides.sink is None:
+            raise ValueError("terminals='absorbing' needs terminal and sink of the pairs, but one is None")
+        return _with_sink(bare, sides.sink, sides.terminal)
+
+
+def _check(sides: Pairs) -> None:
+    """A row a transition: other shapes could be broadcast to something else."""
+    if sides.online.ndim != 2:
+        raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
+    if jnp.ndim(sides.bootstrap) != 0:
+        raise ValueError(f"bootstrap must be one number, but has shape {list(jnp.shape(sides.bootstrap))}")
+    rows, width = sides.online.shape
+    parts = [("target", sides.target, [rows, width]), ("target_next", sides.target_next, [rows, width])]
+    parts.append(("reward", sides.reward, [rows]))
+    if sides.terminal is not None:
+        parts.append(("terminal", sides.terminal, [rows]))
+    if sides.sink is not None:
+        online, target = sides.sink
+        parts += [("sink.online", online, [width]), ("sink.target", target, [width])]
+    for name, part, shape in parts:
+        if list(part.shape) != shape:
+            raise ValueError(f"{name} has shape {list(part.shape)}, but online asks for {shape}")
+    if sides.terminal is not None and sides.terminal.dtype != bool:
+        raise ValueError(f"terminal must be of booleans, but is of {sides.terminal.dtype}")
+
+
+def _with_sink(sides: Pairs, sink: Sink, terminal: Bool[Array, " B"]) -> Pairs:
+    """Terminal transitions lead to the sink, and its own joins them: from itself to itself, for nothing."""
+    after = jnp.where(terminal[:, None], sink.target, sides.target_next)
+    return sides._replace(
+        online=jnp.vstack([sides.online, sink.online]),
+        target=jnp.vstack([sides.target, sink.target]),
+        target_next=jnp.vstack([after, sink.target]),
+        reward=jnp.append(sides.reward, 0.0),
+    )

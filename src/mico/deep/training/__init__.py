@@ -1,0 +1,1 @@
+"""The training loop and the disk: chunks of steps, log rows, checkpoints and weights."""

@@ -1,0 +1,325 @@
+"""One update against NumPy in float64: losses, gradients by finite differences, and Adam's steps by hand."""
+
+from dataclasses import replace
+from functools import cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from batches import naive_loss
+from mico.deep.config.run import Schedule
+from mico.deep.learner import diagnostics
+from mico.deep.learner import state as learner
+from mico.deep.learner import update as updates
+from mico.deep.learner.state import Params
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
+from mico.deep.replay.replay import Replay, Window
+from mico.deep.types import FirstStep, Sink, Spec, Step, Views
+from small_runs import small_agent, small_run
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+STATES, STEPS, TIME = 17, 28, 24
+STREAMS = {"learn": 3, "look": 4}  # of a run's randomness
+LAKE = Spec((STATES,), "bool", 4)
+SCHEDULE = Schedule(learning_starts=20, update_period=4, target_period=40, log_period=40)
+
+
+@pytest.fixture(autouse=True)
+def doubles():
+    with jax.enable_x64(True):
+        yield
+
+
+def experience():
+    """Steps through the states, some of which end an episode."""
+    rng = np.random.default_rng(0)
+    frames = np.eye(STATES, dtype=bool)[rng.integers(STATES - 1, size=STEPS + 1)]
+    end = rng.integers(6, size=STEPS)
+    action, reward = rng.integers(4, size=STEPS, dtype=np.int32), rng.normal(size=STEPS)
+    return Step(*map(jnp.asarray, (frames[:-1], action, reward, frames[1:], end == 0, end == 1)))
+
+
+@cache
+def replaying(sampling, horizon):
+    """A replay and its functions, compiled once for all that use them."""
+    replay, window = Replay(capacity=60, batch_size=8, sampling=sampling), Window(horizon, 0.9)
+    add = jax.jit(lambda memory, steps, time: replay.add(memory, steps, time, window))
+    return replay, add, jax.jit(lambda memory, time, key: replay.sample(memory, time, window, key))
+
+
+def extended(run, memory, start, stop):
+    """With the experience from one time to another."""
+    steps = jax.tree.map(lambda rows: rows[start:stop], experience())
+    return replaying(run.replay.sampling, run.agent.horizon)[1](memory, steps, jnp.int32(start))
+
+
+def learnt(metric=None, *, sampling="uniform", horizon=1, **fields):
+    """A run that has seen something, and whose networks differ and have no bias at 0."""
+    replay, _, _ = replaying(sampling, horizon)
+    agent = small_agent(learning_rate=0.1, adam_epsilon=1e-3, horizon=horizon, **fields)
+    run = small_run(agent, metric, replay=replay, schedule=SCHEDULE, seed=5)
+    blank = learner.start(run, LAKE, None, jnp.zeros(STATES, bool))
+    rng = np.random.default_rng(0)
+    noisy = lambda tree: jax.tree.map(lambda x: x + 0.3 * rng.normal(size=x.shape), tree)  # noqa: E731
+    losses, ids = jnp.asarray(rng.uniform(0.01, 9, size=TIME - 1)), jnp.arange(TIME - 1, dtype=jnp.int32)
+    memory = replay.reprioritise(extended(run, replay.init(LAKE), 0, TIME), ids, losses)
+    return run, blank._replace(params=noisy(blank.params), target=noisy(blank.target), memory=memory)
+
+
+def stream(run, name, time=TIME):
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), STREAMS[name]), time)
+
+
+def batch_of(run, state, time=TIME, key=None):
+    """What the update draws that is due then, and the numbers of its steps."""
+    key = jax.random.split(stream(run, "learn", time), 3)[0] if key is None else key
+    return jax.device_get(replaying(run.replay.sampling, run.agent.horizon)[2](state.memory, jnp.int32(time), key))
+
+
+def encode(params, observation):
+    layer = params.encoder.layers[0]
+    return np.asarray(observation, float) @ np.asarray(layer.weight).T + np.asarray(layer.bias)
+
+
+def values(params, phi):
+    hidden, output = params.head.hidden, params.head.output
+    x = np.maximum(phi @ np.asarray(hidden.weight).T + np.asarray(hidden.bias), 0)
+    return x @ np.asarray(output.weight).T + np.asarray(output.bias)
+
+
+def mico_distance(x, y, beta=0.1):
+    cosine = x @ y / np.linalg.norm(x) / np.linalg.norm(y)
+    return (x @ x + y @ y) / 2 + beta * np.arccos(np.clip(cosine, -1, 1))
+
+
+def naive_td(params, target, batch):
+    q, later = values(params, encode(params, batch.observation)), values(target, encode(target, batch.next_observation))
+    return (batch.reward + batch.discount * later.max(axis=1) - q[np.arange(len(q)), batch.action]) ** 2
+
+
+def naive_metric(run, params, target, batch):
+    """MICo's loss one pair at a time, with the views that the run's readings ask for."""
+    first = batch.first
+    one = FirstStep(first.reward, encode(target, first.next_observation), first.terminal, run.agent.discount)
+    nothing = np.zeros(STATES)
+    views = Views(
+        encode(params, batch.observation),
+        encode(target, batch.observation),
+        encode(target, batch.next_observation),
+        one,
+        Sink(encode(params, nothing), encode(target, nothing)),
+    )
+    return naive_loss(run.metric, mico_distance, lambda gap: gap, views, batch, None)
+
+
+def naive_objective(run, params, target, batch):
+    weight = batch.weight if run.agent.importance == "weighted" else 1.0
+    td = (weight * naive_td(params, target, batch)).mean()
+    if run.metric is None:
+        return td
+    return (1 - run.metric.alpha) * td + run.metric.alpha * naive_metric(run, params, target, batch)
+
+
+def naive_priorities(run, params, target, batch):
+    """Roots of the combined losses; what the metric loss is of all goes to each."""
+    weight = batch.weight if run.agent.importance == "weighted" else 1.0
+    td = naive_td(params, target, batch)
+    if run.agent.priorities == "td":
+        return np.sqrt(td + 1e-10)
+    alpha, metric = (0.0, 0.0) if run.metric is None else (run.metric.alpha, naive_metric(run, params, target, batch))
+    return np.sqrt((1 - alpha) * weight * td + alpha * metric + 1e-10)
+
+
+def slopes(run, params, target, batch, picks, width=1e-6):
+    """Central differences of the naive objective at a few numbers of each array."""
+    leaves, structure = jax.tree.flatten(jax.tree.map(np.asarray, params))
+    found = []
+    for leaf, index in picks:
+        either = []
+        for sign in (1, -1):
+            moved = [array.copy() for array in leaves]
+            moved[leaf].flat[index] += sign * width
+            either.append(naive_objective(run, jax.tree.unflatten(structure, moved), target, batch))
+        found.append((either[0] - either[1]) / (2 * width))
+    return np.array(found)
+
+
+def picked(params, picks):
+    leaves = jax.tree.leaves(params)
+    return np.array([np.asarray(leaves[leaf]).flat[index] for leaf, index in picks])
+
+
+CASES = {
+    "no metric": (None, {}),
+    "mico": (MICo(alpha=0.3), {}),
+    "one step of three": (MICo(alpha=0.3, horizon="one-step"), {"horizon": 3}),
+    "a sink": (MICo(alpha=0.3, terminals="absorbing"), {"horizon": 3}),
+    "weighted": (MICo(alpha=0.6), {"sampling": "prioritised"}),
+    "priorities of the TD loss": (MICo(alpha=0.6), {"sampling": "prioritised", "priorities": "td"}),
+    "weights unused": (None, {"sampling": "prioritised", "importance": "none"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_updates_against_numpy(case):
+    metric, fields = CASES[case]
+    run, state = learnt(metric, **fields)
+    rng = np.random.default_rng(2)
+    sizes = [leaf.size for leaf in jax.tree.leaves(state.params)]
+    picks = [(leaf, int(rng.integers(size))) for leaf, size in enumerate(sizes) for _ in range(3)]
+    update, mean, square = jax.jit(updates.update), 0.0, 0.0
+    for count, time in enumerate((TIME, TIME + 4), start=1):
+        batch, ids = batch_of(run, state, time)
+        before = run, state.params, state.target, batch
+        slope = slopes(*before, picks)
+        mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
+        step = 0.1 * (mean / (1 - 0.9**count)) / (np.sqrt(square / (1 - 0.999**count)) + 1e-3)
+        after, losses = update(run, state, jnp.int32(time))
+        assert bool(losses.updated)
+        np.testing.assert_allclose(losses.loss, naive_objective(*before), rtol=1e-8)
+        np.testing.assert_allclose(losses.td_loss, naive_td(*before[1:]).mean(), rtol=1e-8)
+        np.testing.assert_allclose(losses.metric_loss, 0.0 if metric is None else naive_metric(*before), rtol=1e-8)
+        np.testing.assert_allclose(
+            picked(after.params, picks), picked(state.params, picks) - step, rtol=1e-4, atol=1e-6
+        )
+        assert np.abs(step).max() > 0.01
+        if run.replay.sampling == "prioritised":
+            held = np.asarray(after.memory.priorities.leaves).ravel()[ids]
+            np.testing.assert_allclose(held, naive_priorities(*before), rtol=1e-8)
+        state = after._replace(memory=extended(run, after.memory, TIME, TIME + 4))
+    assert int(state.bad_step) == -1
+
+
+def test_the_batches_that_are_checked_have_what_they_are_to_show():
+    """Ends of both kinds, windows cut short, and weights that differ."""
+    run, state = learnt(horizon=3, sampling="prioritised")
+    batch, _ = batch_of(run, state)
+    assert batch.terminal.any()
+    assert not batch.terminal.all()
+    assert (batch.first.terminal != batch.terminal).any()
+    assert len(np.unique(batch.discount)) > 2
+    assert np.ptp(batch.weight) > 0.1
+
+
+@pytest.mark.parametrize("case", ["one step of three", "a sink"])
+def test_readings_differ_on_these_batches(case):
+    """So that the updates above tell whether the views that a reading needs have reached its loss."""
+    metric, fields = CASES[case]
+    run, state = learnt(metric, **fields)
+    batch, _ = batch_of(run, state)
+    plain = replace(run, metric=MICo(alpha=metric.alpha))
+    losses = [naive_metric(each, state.params, state.target, batch) for each in (run, plain)]
+    assert abs(losses[0] - losses[1]) > 1e-2
+
+
+@pytest.mark.parametrize("reward", [0.0, np.nan])
+def test_nothing_is_learnt_before_there_is_a_window(reward):
+    """Whatever the rows hold that nothing was written to."""
+    run = small_run(seed=0)
+    blank = learner.start(run, run.env.spec, None, jnp.zeros(STATES, bool))
+    rows = jnp.full_like(blank.memory.steps.reward, reward)
+    blank = eqx.tree_at(lambda state: state.memory.steps.reward, blank, rows)
+    after, losses = jax.jit(updates.update)(run, blank, jnp.int32(0))
+    assert not losses.updated
+    assert int(after.bad_step) == -1
+    for old, new in zip(
+        jax.tree.leaves((blank.params, blank.optimiser)), jax.tree.leaves((after.params, after.optimiser))
+    ):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("name", ["dbc", "dbc-mico"])
+def test_priorities_follow_the_td_loss_alone_where_a_metric_loss_may_be_negative(name):
+    """Models that are sure, and right: of next representations that are 0, and with deviations of about 10⁻⁴."""
+    run, state = learnt(METRIC_LOSSES[name](weight=0.0, hidden=4), sampling="prioritised")
+    target = state.target._replace(encoder=jax.tree.map(jnp.zeros_like, state.target.encoder))
+    models = jax.tree.map(jnp.zeros_like, state.params.metric)
+    sure = models.dynamics.output.bias.at[run.network.width :].set(-20.0)
+    models = eqx.tree_at(lambda models: models.dynamics.output.bias, models, sure)
+    state = state._replace(params=state.params._replace(metric=models), target=target)
+    batch, ids = batch_of(run, state)
+    after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
+    expected = batch.weight * naive_td(state.params, target, batch)
+    assert losses.updated
+    assert (expected + losses.metric_loss < 0).any()
+    held = np.asarray(after.memory.priorities.leaves).ravel()[ids]
+    np.testing.assert_allclose(held, np.sqrt(expected + 1e-10), rtol=1e-8)
+
+
+class Kinked(AbstractPairLoss):
+    """0 of every pair, by way of a root whose slope there is not finite."""
+
+    def measures(self, x, y):
+        return jnp.sqrt(0 * x @ y.T)
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing_though_the_loss_is():
+    run, state = learnt(Kinked(alpha=0.5))
+    after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
+    gradient = jax.grad(lambda x: Kinked().measures(x, x).sum())(jnp.ones((2, 3)))
+    assert not np.isfinite(gradient).any()
+    assert not losses.updated
+    assert int(after.bad_step) == TIME
+    jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimiser), (state.params, state.optimiser))
+
+
+@pytest.mark.parametrize("metric", [Kinked(alpha=0.0), MICo(alpha=0.0, error="squared")])
+def test_with_no_weight_a_metric_loss_that_is_not_finite_changes_nothing(metric):
+    """Representations of lengths about 10⁸⁰, whose fourth powers overflow; values and their gradients do not."""
+    found = []
+    for loss in (metric, None):
+        run, state = learnt(loss, sampling="prioritised")
+        far = eqx.tree_at(
+            lambda params: (params.encoder, params.head.hidden.weight),
+            state.params,
+            (jax.tree.map(lambda x: 1e80 * x, state.params.encoder), 1e-80 * state.params.head.hidden.weight),
+        )
+        after, losses = jax.jit(updates.update)(run, state._replace(params=far), jnp.int32(TIME))
+        assert losses.updated
+        assert int(after.bad_step) == -1
+        found.append((after.params, after.optimiser, after.memory.priorities, losses.loss, losses.td_loss))
+        assert np.isfinite(losses.metric_loss) == (type(loss) is not MICo)
+    zero, alone = (jax.tree.leaves(each) for each in found)
+    for one, other in zip(zero, alone, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("metric", "beta"), [(MICo(beta=0.7), 0.7), (KSMe(), 0.1), (None, 0.1)])
+def test_what_a_look_sees_against_numpy(metric, beta):
+    run, state = learnt(metric)
+    key = jax.random.split(stream(run, "look"))[0]
+    batch, _ = batch_of(run, state, key=key)
+    phi = encode(state.params, batch.observation)
+    pairs = [(x, y) for i, x in enumerate(phi) for j, y in enumerate(phi) if i != j]
+    theta = np.mean([np.arccos(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1)) for x, y in pairs])
+    worth = values(state.params, phi).max(axis=1)
+    gaps = [abs(a - b) for i, a in enumerate(worth) for j, b in enumerate(worth) if i != j]
+    distances = [x @ y if type(metric) is KSMe else mico_distance(x, y, beta) for x, y in pairs]
+    sigma = np.linalg.svd(phi, compute_uv=False)
+    expected = {
+        "q": worth.mean(),
+        "distance": np.mean(distances),
+        "reduced_distance": beta * theta,
+        "norm": np.sqrt((phi**2).sum(axis=1)).mean(),
+        "angle": theta,
+        "effective_rank": np.exp(stats.entropy(sigma[sigma > 1e-9])),
+        "dead_units": np.mean([not unit.any() for unit in phi.T]),
+        "agreement": stats.spearmanr(np.round(distances, 9), np.round(gaps, 9)).statistic,  # ties are ties
+    }
+    found = jax.jit(diagnostics.look)(run, state, jnp.int32(TIME))
+    assert set(found) == set(expected)
+    for name, number in expected.items():
+        np.testing.assert_allclose(found[name], number, rtol=1e-6, err_msg=name)
+
+
+def test_parameters_follow_from_the_seed():
+    runs = [small_run(seed=seed) for seed in (0, 0, 1)]
+    one, same, other = (jax.tree.leaves(learner.fresh_params(run, run.env.spec)) for run in runs)
+    assert isinstance(learner.fresh_params(runs[0], runs[0].env.spec), Params)
+    for a, b, c in zip(one, same, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert a.ndim == 1 or np.abs(a - c).max() > 1e-2
