@@ -11,7 +11,7 @@ import pytest
 import mico._checks
 import mico.tabular
 
-MODULES = ["mico._checks"] + [
+MODULES = ["mico._checks", "mico._registry"] + [
     module.name
     for module in pkgutil.walk_packages(mico.tabular.__path__, "mico.tabular.")
     if not module.name.endswith("_krylov_jax")
