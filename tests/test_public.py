@@ -15,7 +15,8 @@ from mico._checks import install_hint
 from mico._extras import EXTRAS, explain_missing, require
 
 ROOT = Path(__file__).parents[1]
-PUBLIC = {"__version__", "evaluate", "load", "make", "report", "solve", "train"}
+REGISTER = {"register_agent", "register_encoder", "register_env", "register_metric_loss"}
+PUBLIC = {"__version__", "evaluate", "load", "make", "report", "solve", "train"} | REGISTER
 
 
 HIDE = """

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mico._api import evaluate, load, train
     from mico.commands.report_writing import report
+    from mico.deep.config.registry import register_agent, register_encoder, register_env, register_metric_loss
     from mico.tabular import make, solve
 
 __version__ = "0.1.0"
@@ -22,12 +23,28 @@ _HOMES = {
     "evaluate": "mico._api",
     "load": "mico._api",
     "make": "mico.tabular",
+    "register_agent": "mico.deep.config.registry",
+    "register_encoder": "mico.deep.config.registry",
+    "register_env": "mico.deep.config.registry",
+    "register_metric_loss": "mico.deep.config.registry",
     "report": "mico.commands.report_writing",
     "solve": "mico.tabular",
     "train": "mico._api",
 }
 
-__all__ = ["__version__", "evaluate", "load", "make", "report", "solve", "train"]
+__all__ = [
+    "__version__",
+    "evaluate",
+    "load",
+    "make",
+    "register_agent",
+    "register_encoder",
+    "register_env",
+    "register_metric_loss",
+    "report",
+    "solve",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

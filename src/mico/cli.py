@@ -12,6 +12,7 @@ from typing import NoReturn
 from mico import __doc__ as _summary
 from mico import __version__
 from mico._extras import explain_missing
+from mico._plugins import import_modules, imported_modules, split_imports
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "collect": ("mico.commands.collect", "thin many runs to small files that can be committed and reported on"),
@@ -56,22 +57,27 @@ def _is_unread() -> bool:
 
 
 def _dispatch(argv: Sequence[str] | None) -> None:
-    name, *rest = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    try:
+        words, imports = split_imports(sys.argv[1:] if argv is None else argv)
+    except ValueError as error:
+        _stop(error, code=2)
+    name, *rest = words or ["--help"]
     if name in ("-h", "--help"):
         sys.stdout.write(_help())
     elif name in ("-V", "--version"):
         sys.stdout.write(f"mico {__version__}\n")
     elif name in COMMANDS:
-        _run(COMMANDS[name][0], rest)
+        _run(COMMANDS[name][0], rest, imports)
     else:
         near = difflib.get_close_matches(name, COMMANDS, n=2) or COMMANDS
         _stop(f"unknown command {name!r}: did you mean {', '.join(near)}?", code=2)
 
 
-def _run(module: str, argv: list[str]) -> None:
+def _run(module: str, argv: list[str], imports: Sequence[str] = ()) -> None:
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: _say(message)
         try:
+            import_modules([*imported_modules(), *imports])  # before the command reads what is registered
             importlib.import_module(module).main(argv)
         except KeyboardInterrupt as stop:
             _stop(stop.args[0] if stop.args else "interrupted", code=130)
@@ -117,6 +123,7 @@ def _help() -> str:
             *lines,
             "",
             "`mico COMMAND --help` explains a command, `mico --version` says which version this is.",
+            "`--import MODULE`, with any command, imports a module of yours that registers agents or environments.",
             "",
         ]
     )

@@ -21,8 +21,9 @@ from mico.commands import training_display
 from mico.commands.train_options import parse
 from mico.commands.training_display import Display
 from mico.deep.agents import AGENTS, VALUE_AGENTS
-from mico.deep.config.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import describe, varied
+from mico.deep.envs import ENVS
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.training.train import Manner, Progress
 from trainings import FLAGS, left
@@ -59,7 +60,7 @@ def test_the_first_example_of_the_documentation():
 def test_presets_by_environment_and_by_name(agent):
     for env, preset in (("mdp/two-state", "table"), ("gym/CartPole-v1", "vector")):
         (run,) = runs("--env", env, "--agent", agent, "--steps", "10M")  # so many that the log period is the preset's
-        assert FAMILY_PRESETS[env.partition("/")[0]] == preset
+        assert ENVS[env.partition("/")[0]].preset == preset
         assert (run.agent, run.network, run.replay, run.schedule) == PRESETS[preset][agent][:4]
         assert run.metric is None
     (run,) = runs("--env", "minatar/asterix", "--agent", agent, "--preset", "atari", "--metric", "ksme")

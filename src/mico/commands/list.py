@@ -2,7 +2,7 @@
 
 import importlib.util
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import tyro
@@ -73,15 +73,17 @@ def _show_kinds(console: Console, has_deep: bool) -> None:
 
 def _count(kind: str) -> str:
     if kind == "envs":
-        return f"{len(_FAMILIES)} families"
+        from mico.deep.envs import ENVS
+
+        return f"{len(ENVS)} families"
     return str(len({"problems": PROBLEMS, "metrics": METRICS}.get(kind) or _registry(kind)))
 
 
-def _registry(kind: str) -> dict[str, Callable]:
+def _registry(kind: str) -> Mapping[str, Callable]:
     from mico.deep.agents import AGENTS
     from mico.deep.metric_losses import METRIC_LOSSES
 
-    return dict(AGENTS if kind == "agents" else METRIC_LOSSES)
+    return AGENTS if kind == "agents" else METRIC_LOSSES
 
 
 def _show_problems(console: Console) -> None:
@@ -108,10 +110,15 @@ def _show_registry(console: Console, kind: str) -> None:
 
 
 def _show_envs(console: Console) -> None:
+    from mico.deep.envs import ENVS
     from mico.deep.envs.catalogue import members
+    from mico.deep.extensions import takes_member
 
-    for family, about in _FAMILIES.items():
-        names = members(family)
+    for family, kind in ENVS.items():
+        about, names = _FAMILIES.get(family) or summary(kind), members(family)
+        if not takes_member(kind):
+            console.print(f"{family}: {about}\n")
+            continue
         console.print(f"{family}: {len(names)} names; {about}")
         listed = "  ".join(f"{family}/{name}" for name in names)
         console.print(Padding(listed, (0, 0, 1, 2)), soft_wrap=False)

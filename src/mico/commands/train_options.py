@@ -14,7 +14,7 @@ import tyro
 from mico.commands.counts import OptionalCount, several_numbers
 from mico.commands.text import summary
 from mico.deep.agents import AGENTS
-from mico.deep.config.choices import METRICS, Choice, Option, kept_log_period
+from mico.deep.config.choices import Choice, Option, kept_log_period, metric_names
 from mico.deep.config.periods import round_up
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Run
@@ -64,7 +64,7 @@ class Options:
     ] = _DEFAULT_ENV
     agent: Annotated[str, _arg(f"Agent, one of {', '.join(AGENTS)}.", metavar="NAME")] = "dqn"
     metric: Annotated[
-        str, _arg(f"Metric loss beside the agent's own loss, one of {', '.join(METRICS)}.", metavar="NAME")
+        str, _arg(f"Metric loss beside the agent's own loss, one of {', '.join(metric_names())}.", metavar="NAME")
     ] = "none"
     preset: Annotated[
         str | None,

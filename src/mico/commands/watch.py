@@ -14,7 +14,7 @@ from mico.deep import Trained, load
 from mico.deep.config.run import describe
 from mico.deep.envs import Tabular
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.trained.render import action_names, check_pictures, pictures, state_names
+from mico.deep.trained.render import check_pictures, pictures, state_names
 from mico.deep.trained.rollout import Seen, distinct, play, returned
 from mico.deep.trained.similarity import Distance, Neighbours, distance_name, neighbours
 from mico.results.log import run_folders
@@ -113,7 +113,7 @@ def _play(trained: Trained, seen: Seen, alike: tuple[Seen, Neighbours], options:
     agent = f"{described['agent']['name']}, {metric}, seed {described['seed']}"
     return Play(
         title=f"{env.name}   {agent}   {trained.step:,} steps",
-        actions=action_names(env),
+        actions=env.action_names,
         pictures=pictures(env, seen.frame) if seen.rendered is None else seen.rendered,
         values=seen.values,
         worth=seen.worth,

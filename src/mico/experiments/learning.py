@@ -11,9 +11,9 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from mico.deep.agents import DQN
-from mico.deep.config.presets import FAMILY_PRESETS, PRESETS
+from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Run, Schedule, run_names
-from mico.deep.envs import environment
+from mico.deep.envs import ENVS, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.training.train import Progress, train
 from mico.results import plots
@@ -47,7 +47,7 @@ class Config:
 
 def run(config: Config, folder: Path, report: Callable[[Progress], None] = lambda progress: None) -> pd.DataFrame:
     """The tidy log of all runs, trained as one fleet in a new folder, with their `arm`: "DQN" or "DQN + MICo …"."""
-    preset = PRESETS[FAMILY_PRESETS[config.env.partition("/")[0]]]["dqn"]
+    preset = PRESETS[ENVS[config.env.partition("/")[0]].preset]["dqn"]
     env = environment(config.env)
     pairs = list(product(config.alphas, config.seeds))
     runs = [

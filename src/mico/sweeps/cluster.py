@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayError
 
+from mico._plugins import import_modules, imported_modules
 from mico._signals import stop_signals
 from mico.deep.training.train import Manner
 from mico.sweeps.fleets import attempt
@@ -95,7 +96,7 @@ def on_ray(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, 
 
     def begin(fleet: Fleet) -> Any:
         tries[fleet] += 1
-        return task.remote(fleet, out.resolve(), manner, need.cpus)
+        return task.remote(fleet, out.resolve(), manner, need.cpus, imported_modules())
 
     with stop_signals() as stopping:
         active = {begin(fleet): fleet for fleet in fleets}
@@ -120,8 +121,9 @@ def on_ray(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, 
         raise KeyboardInterrupt("stopped; what was trained is saved")
 
 
-def _work(fleet: Fleet, out: Path, manner: Manner, cpus: float) -> Status:
+def _work(fleet: Fleet, out: Path, manner: Manner, cpus: float, modules: tuple[str, ...]) -> Status:
     take_cores(cpus)
+    import_modules(modules)
     os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # several fleets may share a GPU
     warnings.simplefilter("ignore")
     try:

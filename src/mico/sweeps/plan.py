@@ -136,7 +136,8 @@ def _member(cell: Cell, told_apart: Sequence[str]) -> Member:
 
 
 def _fleet_name(number: int, members: Sequence[Cell]) -> str:
-    env = "-".join(split_name(members[0].env)[:2])  # not the path of a file
+    family, member, _ = split_name(members[0].env)  # not the path of a file
+    env = family if member is None else f"{family}-{member}"
     metrics = dict.fromkeys(cell.metric for cell in members)
     return make_plain_name("-".join([f"{number:03}", env, members[0].agent, *metrics]))
 

@@ -1,5 +1,6 @@
 """Agents: value agents, each a head, its TD loss and its action values; and an actor with critics."""
 
+from mico._registry import Registry
 from mico.deep.agents.agent import AbstractAgent
 from mico.deep.agents.dqn import DQN
 from mico.deep.agents.iqn import IQN
@@ -8,6 +9,7 @@ from mico.deep.agents.qrdqn import QRDQN
 from mico.deep.agents.rainbow import Rainbow
 from mico.deep.agents.sac import SAC
 from mico.deep.agents.value_agent import AbstractValueAgent
+from mico.deep.extensions import check_class
 
 VALUE_AGENTS: dict[str, type[AbstractValueAgent]] = {
     "dqn": DQN,
@@ -16,7 +18,9 @@ VALUE_AGENTS: dict[str, type[AbstractValueAgent]] = {
     "iqn": IQN,
     "m-iqn": MIQN,
 }
-AGENTS: dict[str, type[AbstractAgent]] = {**VALUE_AGENTS, "sac": SAC}
+AGENTS: Registry[type[AbstractAgent]] = Registry(
+    "agent", "mico.agents", {**VALUE_AGENTS, "sac": SAC}, check=check_class(AbstractAgent, needs_defaults=True)
+)
 
 __all__ = [
     "AGENTS",

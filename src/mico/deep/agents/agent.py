@@ -1,12 +1,13 @@
 """What the learner asks of an agent, and the fields that all agents have."""
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import equinox as eqx
 import optax
 from jaxtyping import Array, Float, Key, Shaped
 
+from mico.deep.extensions import ConfigModule
 from mico.deep.fields import check_choices, check_least, check_range, fixed, number
 from mico.deep.networks.encoders import Network, Sizes
 from mico.deep.types import Batch, Features, Latents, Params, Spec, Views
@@ -19,8 +20,15 @@ class Outlook(NamedTuple):
     worth: Float[Array, ""]
 
 
-class AbstractAgent(eqx.Module):
-    """A head on the representation, what it minimises, and how it acts."""
+class AbstractAgent(ConfigModule):
+    """A head on the representation, what it minimises, and how it acts.
+
+    An agent of another package may have `presets`: values of its fields by the name of a preset, such as
+    `{"table": {"learning_rate": 1e-3}}`. All other values are those that the preset has for `preset_like`.
+    """
+
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    preset_like: ClassVar[str | None] = None  # dqn, or sac where actions are continuous
 
     horizon: int = fixed(1, "Steps n of the n-step return that a TD target sums before it bootstraps.")
     discount: float = number(0.99, "Discount factor γ that the agent learns with.")
@@ -53,6 +61,9 @@ class AbstractAgent(eqx.Module):
     def needs(self) -> frozenset[str]:
         """The views asked for beyond the three that are always there."""
         return frozenset()
+
+    def check_metric(self, metric: Any) -> None:
+        """Refuse a metric loss, or none, that this agent cannot be trained with."""
 
     @abstractmethod
     def init(self, sizes: Sizes, spec: Spec, network: Network, *, key: Key[Array, ""]) -> Any:

@@ -90,6 +90,10 @@ class SAC(AbstractAgent):
     def needs(self) -> frozenset[str]:
         return frozenset({"features"})
 
+    def check_metric(self, metric: Any) -> None:
+        if metric is None and self.critics_read == "actor":
+            raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
+
     def init(self, sizes, spec, network, *, key):
         keys = jax.random.split(key, 4)
         projection = network.project(sizes.features, key=keys[0]) if network.latent else None

@@ -16,14 +16,14 @@ from mico._checks import count
 from mico._suggestions import near
 from mico.deep.agents import AGENTS
 from mico.deep.config.periods import ROWS, log_period, whole, whole_periods
-from mico.deep.config.presets import FAMILY_PRESETS, PRESETS, SHORT_LOG_PERIODS
+from mico.deep.config.presets import PRESETS, SHORT_LOG_PERIODS, Preset, find_preset, fitting_agents
 from mico.deep.config.run import Run, Schedule
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment, split_name
+from mico.deep.extensions import field_help, takes_member
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.tabular import PROBLEMS
 from mico.tabular.problems import option_help
 
-METRICS = ("none", *METRIC_LOSSES)
 PARTS = ("agent", "metric", "env", "network", "replay", "schedule")
 _AGENTS_OWN = ("discount", "policy")  # of a problem, for which an agent brings its own
 
@@ -68,32 +68,40 @@ class Choice(NamedTuple):
 
     def check(self) -> None:
         """Refuse names that are unknown."""
-        for name, known in (("agent", AGENTS), ("metric", METRICS), ("preset", PRESETS)):
+        for name, known in (("agent", AGENTS), ("metric", metric_names()), ("preset", PRESETS)):
             value = getattr(self, name)
             if value is not None and value not in known:
                 raise ValueError(f"{name} {value!r} is unknown: did you mean {near(value, known)}?")
         split_name(self.env)
-        if self.agent not in PRESETS[self._preset]:
+        if find_preset(self._preset, self.agent) is None:
             self._check_actions()
-            fitting = ", ".join(PRESETS[self._preset])
+            fitting = ", ".join(fitting_agents(self._preset))
             raise ValueError(f"agent {self.agent!r} has no settings in preset {self._preset}, which is for {fitting}")
 
     def _check_actions(self) -> None:
         """Refuse an agent for actions of another kind than a family's are, which are those of its preset's agents."""
-        wanted, (own, *more) = AGENTS[self.agent].actions, {AGENTS[name].actions for name in PRESETS[self._preset]}
+        fit = fitting_agents(self._preset)
+        wanted, (own, *more) = AGENTS[self.agent].actions, {AGENTS[name].actions for name in fit}
         if self.preset is None and not more and own != wanted:
-            family, fitting = self.env.partition("/")[0], ", ".join(PRESETS[self._preset])
+            family, fitting = self.env.partition("/")[0], ", ".join(fit)
             raise ValueError(
                 f"agent {self.agent!r} needs {wanted} actions, but those of {family} are {own}: try {fitting}"
             )
 
     @property
     def _preset(self) -> str:
-        return self.preset or FAMILY_PRESETS[split_name(self.env).family]
+        return self.preset or ENVS[split_name(self.env).family].preset
+
+    @property
+    def _found(self) -> Preset:
+        found = find_preset(self._preset, self.agent)
+        if found is None:
+            raise ValueError(f"agent {self.agent!r} has no settings in preset {self._preset}")
+        return found
 
     def settings(self) -> dict[str, eqx.Module]:
         """What the preset says of each part but the environment, and of a metric loss only if there is one."""
-        preset = PRESETS[self._preset][self.agent]
+        preset = self._found
         parts: dict[str, eqx.Module] = {
             name: getattr(preset, name) for name in ("agent", "network", "replay", "schedule")
         }
@@ -101,7 +109,8 @@ class Choice(NamedTuple):
 
     def options(self) -> dict[str, list[Option]]:
         """The fields of each part."""
-        return _options_of(self)
+        kinds = AGENTS[self.agent], METRIC_LOSSES.get(self.metric), ENVS[split_name(self.env).family]
+        return _options_of(self, *kinds)
 
     def makers(self, steps: int | None = None) -> dict[str, Callable[..., Any]]:
         """What makes each part of its fields, for a training of so many steps."""
@@ -116,7 +125,7 @@ class Choice(NamedTuple):
         """
         if fields.get("log_period") is not None:
             return Schedule(**whole_periods(fields))
-        usual = whole(PRESETS[self._preset][self.agent].schedule.log_period, fields["update_period"])
+        usual = whole(self._found.schedule.log_period, fields["update_period"])
         made = Schedule(**whole_periods({**fields, "log_period": usual}))
         if steps is None or self._preset not in SHORT_LOG_PERIODS:
             return made
@@ -159,6 +168,11 @@ class Choice(NamedTuple):
         return self.schedule(steps, **_own("schedule", self.options()["schedule"], fields))
 
 
+def metric_names() -> tuple[str, ...]:
+    """What may be chosen as the metric loss."""
+    return ("none", *METRIC_LOSSES)
+
+
 def kept_log_period(out: Path) -> int | None:
     """The log period of the fleet in a folder, which a resumed training keeps; None where there is none to read."""
     try:
@@ -177,8 +191,8 @@ def _own(part: str, options: Iterable[Option], fields: Mapping[str, Any]) -> dic
 
 
 @cache
-def _options_of(choice: Choice) -> dict[str, list[Option]]:
-    """Type hints are slow to look up, and a sweep has thousands of runs."""
+def _options_of(choice: Choice, *kinds: Any) -> dict[str, list[Option]]:
+    """The fields of each part; looked up once for the classes that the names stand for, which takes long."""
     found = {name: _options(part) for name, part in choice.settings().items()} | {"env": _env_options(choice.env)}
     if choice._preset in SHORT_LOG_PERIODS:
         found["schedule"] = [_short_log_period(option) for option in found["schedule"]]
@@ -206,9 +220,9 @@ def _kept_environment(name: str, fields: Iterable[tuple[str, Any]]) -> AbstractE
 
 
 def _options(settings: eqx.Module) -> list[Option]:
-    hints = get_type_hints(type(settings))
+    hints, purposes = get_type_hints(type(settings)), field_help(type(settings))
     return [
-        Option(field.name, hints[field.name], getattr(settings, field.name), field.metadata["help"], _is_leaf(field))
+        Option(field.name, hints[field.name], getattr(settings, field.name), purposes[field.name], _is_leaf(field))
         for field in dataclasses.fields(settings)
     ]
 
@@ -216,14 +230,13 @@ def _options(settings: eqx.Module) -> list[Option]:
 def _env_options(name: str) -> list[Option]:
     """The environment's own parameters, and those of an MDP's problem."""
     family, member, file = split_name(name)
-    fields = {field.name: field for field in dataclasses.fields(cast(Any, ENVS[family]))}
-    found = []
-    for parameter in list(inspect.signature(ENVS[family]).parameters.values())[1:]:
+    kind = cast(Any, ENVS[family])
+    fields, purposes, found = {field.name: field for field in dataclasses.fields(kind)}, field_help(kind), []
+    for parameter in list(inspect.signature(kind).parameters.values())[takes_member(kind) :]:
         if parameter.kind is not parameter.VAR_KEYWORD:
-            field = fields[parameter.name]
-            about = field.metadata["help"], _is_leaf(field)
+            about = purposes[parameter.name], _is_leaf(fields[parameter.name])
             found.append(Option(parameter.name, parameter.annotation, parameter.default, *about))
-    if family == "mdp" and file is None:
+    if family == "mdp" and member is not None and file is None:
         purposes = option_help(member)
         for parameter in inspect.signature(PROBLEMS[member]).parameters.values():
             if parameter.name not in _AGENTS_OWN:

@@ -1,12 +1,12 @@
 """Settings by name: the paper's for Atari and control, the embedded default for MinAtar, small ones for quick work."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
-from mico.deep.agents import DQN, IQN, MIQN, QRDQN, SAC, VALUE_AGENTS, AbstractAgent, Rainbow
+from mico.deep.agents import AGENTS, DQN, IQN, MIQN, QRDQN, SAC, VALUE_AGENTS, AbstractAgent, Rainbow
 from mico.deep.config.run import Schedule
-from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss, AbstractPairLoss, MICo, SimSR
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks.encoders import Network
 from mico.deep.replay.replay import Replay
 
@@ -21,12 +21,8 @@ class Preset(NamedTuple):
     alpha: float
 
     def metric_loss(self, name: str) -> AbstractMetricLoss:
-        """By name; SimSR and DBC have weights of their own, and beside SAC the second state is seen as released."""
-        kind = METRIC_LOSSES[name]
-        if kind is SimSR or not issubclass(kind, AbstractPairLoss):
-            return kind()
-        found = kind(alpha=self.alpha)
-        return replace(found, second="frozen") if kind is MICo and isinstance(self.agent, SAC) else found
+        """The metric loss of a name, with the fields that the preset sets."""
+        return METRIC_LOSSES[name].for_preset(self.alpha, self.agent.actions)
 
 
 _ALPHAS = {"dqn": 0.01, "rainbow": 0.01, "qr-dqn": 0.5, "iqn": 0.5, "m-iqn": 0.5}
@@ -103,5 +99,26 @@ PRESETS: dict[str, dict[str, Preset]] = {
 }
 # Where the log period, unless it is given, is at most a fortieth of the steps; the others keep a published protocol.
 SHORT_LOG_PERIODS = ("table", "vector")
-# By the environment's family.
-FAMILY_PRESETS = {"minatar": "minatar", "mdp": "table", "gym": "vector", "atari": "atari", "control": "control"}
+
+
+def find_preset(name: str, agent: str) -> Preset | None:
+    """The preset of this name for an agent, or None if it has none for the agent's kind of actions.
+
+    An agent of another package takes the preset of the agent it is like (`preset_like`; otherwise DQN, or SAC where
+    actions are continuous) with the fields that its own class gives other defaults, and those of its `presets`.
+    """
+    if agent in PRESETS[name]:
+        return PRESETS[name][agent]
+    kind = AGENTS.look_up(agent)
+    base = PRESETS[name].get(kind.preset_like or ("dqn" if kind.actions == "discrete" else "sac"))
+    if base is None or base.agent.actions != kind.actions:
+        return None
+    plain = {field.name: field.default for field in fields(AbstractAgent)}
+    own = {field.name: field.default for field in fields(kind)}
+    usual = {field: getattr(base.agent, field) for field, value in plain.items() if own[field] == value}
+    return base._replace(agent=kind(**(usual | dict(kind.presets.get(name, {})))))
+
+
+def fitting_agents(name: str) -> tuple[str, ...]:
+    """The agents that a preset has values for."""
+    return tuple(agent for agent in AGENTS if find_preset(name, agent) is not None)

@@ -1,8 +1,9 @@
 """A run: an agent, a metric loss or none, an environment, a network, a replay, a schedule and a seed."""
 
 import dataclasses
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from mico._checks import make_plain_name
-from mico.deep.agents import AGENTS, SAC, AbstractAgent
-from mico.deep.envs import AbstractEnv, AbstractHostEnv, environment
+from mico.deep.agents import AGENTS, AbstractAgent
+from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment
+from mico.deep.extensions import class_path
 from mico.deep.fields import check_choices, check_least, check_range, fixed, flat, number
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks.encoders import Network
@@ -103,8 +105,7 @@ class Run(eqx.Module):
             raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
         if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
             raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
-        if self.metric is None and isinstance(self.agent, SAC) and self.agent.critics_read == "actor":
-            raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
+        self.agent.check_metric(self.metric)
         ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
         if ahead and self.agent.horizon > 1:
             raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {self.agent.horizon}")
@@ -122,11 +123,15 @@ class Run(eqx.Module):
 
 
 def describe(run: Run) -> dict[str, Any]:
-    """The run as JSON holds it: `revive` makes it again."""
+    """Describe a run as JSON holds it; `revive` makes it again.
+
+    The class of a part that does not come from this package stands beside the part's name as "module:Class".
+    """
+    env = {"name": run.env.name, **run.env.settings()}
     return {
-        "agent": {"name": _name(run.agent, AGENTS), **_fields(run.agent)},
-        "metric": None if run.metric is None else {"name": _name(run.metric, METRIC_LOSSES), **_fields(run.metric)},
-        "env": {"name": run.env.name, **run.env.settings()},
+        "agent": _named(run.agent, AGENTS),
+        "metric": None if run.metric is None else _named(run.metric, METRIC_LOSSES),
+        "env": env if _is_ours(type(run.env)) else env | {"class": class_path(type(run.env))},
         "network": _fields(run.network),
         "replay": _fields(run.replay),
         "schedule": _fields(run.schedule),
@@ -135,18 +140,71 @@ def describe(run: Run) -> dict[str, Any]:
 
 
 def revive(described: dict[str, Any]) -> Run:
-    """The run that `describe` described."""
+    """Make the run that `describe` described.
+
+    Raises:
+        ValueError: If the agent, the metric loss or the environment is not registered here; a file never makes this
+            import anything.
+    """
     parts = {name: dict(part) if isinstance(part, dict) else part for name, part in described.items()}
     agent, metric, env = parts["agent"], parts["metric"], parts["env"]
+    env_kind, env_name = env.pop("class", None), env.pop("name")
+    if env_kind is not None and env_name.partition("/")[0] not in ENVS:
+        raise ValueError(_unregistered("environment", env_name, env_kind))
     return Run(
-        AGENTS[agent.pop("name")](**agent),
-        None if metric is None else METRIC_LOSSES[metric.pop("name")](**metric),
-        environment(env.pop("name"), **env),
+        _registered("agent", agent, AGENTS)(**agent),
+        None if metric is None else _registered("metric loss", metric, METRIC_LOSSES)(**metric),
+        environment(env_name, **env),
         Network(**parts["network"]),
         Replay(**parts["replay"]),
         Schedule(**parts["schedule"]),
         described["seed"],
     )
+
+
+def check_reloadable(run: Run) -> None:
+    """Refuse a run that could not be made again from its config.json.
+
+    Raises:
+        ValueError: If its agent, metric loss or environment is not registered, or JSON does not hold a field of theirs.
+    """
+    for word, part, registry in (("agent", run.agent, AGENTS), ("metric_loss", run.metric, METRIC_LOSSES)):
+        if part is not None and not any(registry[name] is type(part) for name in registry):
+            where, kind = class_path(type(part)), type(part).__name__
+            fix = f"register it first, mico.register_{word}('name', {kind})"
+            raise ValueError(f"{word.replace('_', ' ')} {where} could not be loaded again: {fix}")
+    described = describe(run)  # an environment that is not registered has no name
+    for field, value in flat(described).items():
+        try:
+            again = json.loads(json.dumps(value))
+        except (TypeError, ValueError):
+            again = None
+        if again != (list(value) if isinstance(value, tuple) else value):
+            kinds = "a number, a string, true or false, or none"
+            raise ValueError(f"{field} must be {kinds}, so that config.json holds it, got {value!r}")
+
+
+def _named(part: Any, registry: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a run by name, with its fields."""
+    own = {} if _is_ours(type(part)) else {"class": class_path(type(part))}
+    return {"name": _name(part, registry), **own, **_fields(part)}
+
+
+def _registered(word: str, part: dict[str, Any], registry: Mapping[str, Any]) -> Any:
+    """The class of a described part, whose name is taken out of it."""
+    name, kind = part.pop("name"), part.pop("class", None)
+    if name not in registry and kind is not None:
+        raise ValueError(_unregistered(word, name, kind))
+    return registry[name]
+
+
+def _unregistered(word: str, name: str, kind: str) -> str:
+    module = str(kind).partition(":")[0]
+    return f"{word} {name!r} ({kind}) is not registered here: import {module} first, or give --import {module}"
+
+
+def _is_ours(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == "mico"
 
 
 def completed(described: dict[str, Any]) -> dict[str, Any]:
@@ -189,6 +247,6 @@ def _fields(settings: eqx.Module) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
 
 
-def _name(settings: eqx.Module, registry: dict[str, Any]) -> str:
+def _name(settings: eqx.Module, registry: Mapping[str, Any]) -> str:
     """As registered, or that of its type."""
     return next((name for name, kind in registry.items() if type(settings) is kind), type(settings).__name__)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mico._registry import Registry
 from mico._suggestions import near
 from mico.deep.envs.api import AbstractEnv, Outcome
 from mico.deep.envs.host.atari import Atari
@@ -13,22 +14,22 @@ from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, Epis
 from mico.deep.envs.host.gym import Gym
 from mico.deep.envs.mdp import Tabular, is_problem_file
 from mico.deep.envs.minatar.minatar import MinAtar
+from mico.deep.extensions import check_class, takes_member
 from mico.tabular import PROBLEMS
 
-ENVS: dict[str, Callable[..., AbstractEnv | AbstractHostEnv]] = {
-    "minatar": MinAtar,
-    "mdp": Tabular,
-    "gym": Gym,
-    "atari": Atari,
-    "control": Control,
-}
+ENVS: Registry[Callable[..., AbstractEnv | AbstractHostEnv]] = Registry(
+    "environment",
+    "mico.envs",
+    {"minatar": MinAtar, "mdp": Tabular, "gym": Gym, "atari": Atari, "control": Control},
+    check=check_class((AbstractEnv, AbstractHostEnv), needs_defaults=False),
+)
 
 
 class EnvName(NamedTuple):
-    """A name in parts: its family, the member, and for an MDP from a file the path to it."""
+    """A name in parts: its family, the member if the family has any, and for an MDP from a file the path to it."""
 
     family: str
-    member: str
+    member: str | None
     file: Path | None = None
 
 
@@ -41,8 +42,10 @@ def split_name(name: str) -> EnvName:
         >>> split_name("mdp/../mine.npz").file
         PosixPath('../mine.npz')
     """
+    if name in ENVS and not takes_member(ENVS[name]):
+        return EnvName(name, None)
     family, _, member = name.partition("/")
-    if family not in ENVS:
+    if family not in ENVS or not takes_member(ENVS[family]):
         from mico.deep.envs.catalogue import suggestions  # it asks every family for its names
 
         raise ValueError(f"env {name!r} is no environment: did you mean {suggestions(name)}?")
@@ -56,10 +59,11 @@ def split_name(name: str) -> EnvName:
 
 
 def environment(name: str, **fields: Any) -> AbstractEnv | AbstractHostEnv:
-    """The environment of a name such as "minatar/breakout": a family of ENVS, and which of it.
+    """Make an environment by name, such as "minatar/breakout": a family of ENVS, and which of it.
 
     Args:
-        name: Family and member. "mdp/" takes a problem's name, or the path of an .npz or .json file of one.
+        name: Family and member, or the family alone where it has no members. "mdp/" takes a problem's name, or the path
+            of an .npz or .json file of one.
         **fields: Settings of the environment, and options of an MDP's problem.
 
     Raises:
@@ -72,11 +76,12 @@ def environment(name: str, **fields: Any) -> AbstractEnv | AbstractHostEnv:
     family, member, file = split_name(name)
     if file is not None:
         fields = {"path": file, **fields}  # a configuration has the path beside the name
+    first = () if member is None else (member,)
     try:
-        inspect.signature(ENVS[family]).bind(member, **fields)
+        inspect.signature(ENVS[family]).bind(*first, **fields)
     except TypeError as error:
         raise ValueError(f"env {name!r}: {error}") from None
-    return ENVS[family](member, **fields)
+    return ENVS[family](*first, **fields)
 
 
 __all__ = [

@@ -1,11 +1,13 @@
 """What the agents' loop asks of an environment that lives inside JAX."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-import equinox as eqx
-from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped, UInt8
 
+from mico.deep.envs import naming
+from mico.deep.extensions import ConfigModule
 from mico.deep.types import Spec
 
 
@@ -23,17 +25,33 @@ class Outcome(NamedTuple):
     timeout: Bool[Array, ""]
 
 
-class AbstractEnv(eqx.Module):
-    """One environment as pure functions; its fields are its settings."""
+class AbstractEnv(ConfigModule):
+    """One environment as pure functions; its fields are its settings.
+
+    `preset` names the preset that trainings in it take if they name none. An environment whose constructor has a first
+    parameter without a default is a family: that parameter is the member, as in "minatar/breakout".
+    """
+
+    preset: ClassVar[str] = "vector"
+    members: ClassVar[tuple[str, ...]] = ()  # of a family, to list and to suggest
 
     @property
-    @abc.abstractmethod
     def name(self) -> str:
-        """As `environment` takes it: family/member."""
+        """The name that `environment` takes, such as "minatar/breakout"; by default the registered name."""
+        return naming.registered_name(self)
 
-    @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """What `environment` takes beside the name to make it again."""
+        """What `environment` takes beside the name to make it again; by default all fields."""
+        return naming.settings(self)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A name for each action, or for each number of an action that is a vector."""
+        return naming.numbered_actions(self.spec)
+
+    def draw(self, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"] | None:
+        """Draw frames as images for `mico watch`, or return None: planes, bytes and bits are then drawn as such."""
+        return None
 
     @property
     @abc.abstractmethod

@@ -13,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from mico.control_suite.catalogue import catalogue
 from mico.deep.envs.mdp import is_problem_file
 from mico.deep.envs.minatar.minatar import Game
+from mico.deep.extensions import takes_member
 from mico.results.atari_scores import REFERENCES
 from mico.tabular import PROBLEMS
 
@@ -30,14 +31,20 @@ def members(family: str) -> tuple[str, ...]:
     """The names that follow "family/", in order; of a suite that is not installed, those that are known without it."""
     if family == "control":
         return tuple(catalogue().tasks) if importlib.util.find_spec("dm_control") else _TASKS
+    from mico.deep.envs import ENVS  # which imports this module when it suggests names
+
     known = {"minatar": get_args(Game), "mdp": tuple(PROBLEMS), "gym": _gymnasium(), "atari": tuple(sorted(REFERENCES))}
-    return known[family]
+    return known[family] if family in known else tuple(getattr(ENVS[family], "members", ()))
 
 
 def every_name() -> Iterator[str]:
     """All environments that have a name, family by family."""
-    for family in ("minatar", "mdp", "gym", "atari", "control"):
+    from mico.deep.envs import ENVS  # as above
+
+    for family in ENVS:
         yield from (f"{family}/{member}" for member in members(family))
+        if not takes_member(ENVS[family]):
+            yield family
 
 
 def suggestions(name: str) -> str:

@@ -52,6 +52,8 @@ class Tabular(AbstractEnv):
     an "image" has planes for the agent, the walls and the goals. A file is known by its `path` and its `digest`.
     """
 
+    preset = "table"
+
     source: str | Problem = eqx.field(static=True)
     options: tuple[tuple[str, Any], ...] = eqx.field(static=True)
     observation: Literal["one-hot", "image"] = eqx.field(
@@ -105,6 +107,10 @@ class Tabular(AbstractEnv):
     @property
     def spec(self) -> Spec:
         return self.shown
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return super().action_names if self.problem.actions is None else self.problem.actions
 
     def settings(self) -> dict[str, Any]:
         if not isinstance(self.source, str):

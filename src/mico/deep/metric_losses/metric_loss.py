@@ -1,21 +1,35 @@
 """What the learner asks of a metric loss."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Literal
 
-import equinox as eqx
 from jaxtyping import Array, Float, Key
 
+from mico.deep.extensions import ConfigModule
 from mico.deep.types import Batch, Spec, Views
 
 
-class AbstractMetricLoss(eqx.Module):
+class AbstractMetricLoss(ConfigModule):
     """What is learnt of pairs of states, and the loss by which representations learn it."""
 
     @property
     @abstractmethod
     def shares(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
         """Weights of the agent's loss and of this one in their sum."""
+
+    @classmethod
+    def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> "AbstractMetricLoss":
+        """Make the loss as a preset sets it.
+
+        Args:
+            alpha: The preset's weight of the losses of pairs, which others leave to their own default.
+            actions: The kind of the agent's actions.
+
+        Returns:
+            The loss.
+        """
+        del alpha, actions
+        return cls()
 
     @property
     def needs(self) -> frozenset[str]:

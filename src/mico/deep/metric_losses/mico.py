@@ -13,7 +13,7 @@ For an agent of your own, arrays in and a scalar out:
         return (1 - mico.alpha) * td + mico.alpha * mico.over(sides, key)
 """
 
-from typing import final
+from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,7 @@ from jaxtyping import Array, Float
 
 from mico.deep.fields import check_range, number
 from mico.deep.metric_losses.cosine import compared
+from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Pairs
 
 __all__ = ["MICo", "Pairs", "angle", "distance", "distances"]
@@ -43,6 +44,11 @@ class MICo(AbstractPairLoss):
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))
+
+    @classmethod
+    def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
+        """Beside SAC, whose actions are continuous, the second state is seen as in the released code."""
+        return cls(alpha=alpha, second="frozen") if actions == "continuous" else cls(alpha=alpha)
 
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)

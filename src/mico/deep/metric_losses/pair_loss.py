@@ -64,6 +64,10 @@ class AbstractPairLoss(AbstractMetricLoss):
         check_choices(self)
         check_range(self, alpha=(0.0, 1.0))
 
+    @classmethod
+    def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
+        return cls(alpha=alpha)
+
     @property
     def shares(self):
         return 1 - self.alpha, self.alpha

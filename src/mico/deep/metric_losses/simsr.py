@@ -1,11 +1,12 @@
 r"""The SimSR loss (Zang, Li and Wang, AAAI 2022): directions of representations learn a distance of behaviour."""
 
-from typing import final
+from typing import Literal, final
 
 from jaxtyping import Array, Float
 
 from mico.deep.fields import fixed, number
 from mico.deep.metric_losses.cosine import compared
+from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Horizon, Second
 
 
@@ -30,6 +31,11 @@ class SimSR(AbstractPairLoss):
     horizon: Horizon = fixed(
         "one-step", "Rewards and discount of the target: those of one step, or of the agent's n-step return."
     )
+
+    @classmethod
+    def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
+        """SimSR has a weight of its own."""
+        return cls()
 
     def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return 1 - compared(x, y).cosine

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
+from mico._registry import Registry
 from mico.deep.fields import check_choices, check_least, fixed
 from mico.deep.networks.layers import (
     Conv,
@@ -76,8 +77,10 @@ class Sizes(NamedTuple):
 class Network(eqx.Module):
     """Which encoder, how wide the head's hidden layers are, how weights start, and what convolutions compute in."""
 
-    encoder: Literal["minatar", "nature", "control", "mlp", "table"] = fixed(
-        "minatar", "Encoder that turns an observation into its representation φ."
+    encoder: str = fixed(
+        "minatar",
+        "Encoder that turns an observation into its representation φ: minatar, nature, control, mlp, table, or a"
+        " registered one.",
     )
     width: int = fixed(128, "Units of a layer of the encoders mlp and table, and of control with states.")
     latent: int = fixed(0, "Size that φ is projected to by a dense layer and a layer norm; 0 is no projection.")
@@ -90,6 +93,7 @@ class Network(eqx.Module):
 
     def __check_init__(self) -> None:
         check_choices(self)
+        ENCODERS.look_up(self.encoder, "encoder")
         check_least(self, width=1, latent=0, hidden=0)
 
     def make(self, shape: tuple[int, ...], *, key: Key[Array, ""]) -> Encoder:
@@ -167,13 +171,18 @@ def _table(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tup
     return (Dense(math.prod(shape), network.width, network.initialiser, key=key),)
 
 
-ENCODERS: dict[str, Callable[[tuple[int, ...], Network, Key[Array, ""]], tuple[Conv | Dense, ...]]] = {
-    "minatar": _minatar,
-    "nature": _nature,
-    "control": _control,
-    "mlp": _mlp,
-    "table": _table,
-}
+def _check_function(name: str, value: Any) -> Any:
+    if not callable(value) or isinstance(value, type):
+        raise ValueError(f"{name!r} must be a function of a shape, a Network and a key, got {value!r}")
+    return value
+
+
+ENCODERS: Registry[Callable[[tuple[int, ...], Network, Key[Array, ""]], tuple[Conv | Dense, ...]]] = Registry(
+    "encoder",
+    "mico.encoders",
+    {"minatar": _minatar, "nature": _nature, "control": _control, "mlp": _mlp, "table": _table},
+    check=_check_function,
+)
 _SMALLEST = {"minatar": 3, "nature": 8}
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped, UInt8
 from PIL import Image
 
-from mico.deep.envs import AbstractEnv, AbstractHostEnv, Atari, Episodes, Gym, MinAtar, Tabular
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes, Gym, Tabular
 from mico.tabular.problems import Layout, Problem
 
 _GROUND = (22, 22, 29)
@@ -20,11 +20,16 @@ _GAPS_UP_TO = 80  # states in a row, beyond which there is no room for gaps betw
 
 
 def pictures(env: AbstractEnv | AbstractHostEnv, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"]:
-    """A picture for each frame; of a pixel that several planes fill, the first of them is seen."""
+    """Draw an image for each frame; of a pixel that several planes fill, the first of them is seen."""
+    drawn = env.draw(frames)
+    if drawn is not None:
+        return drawn
     if isinstance(env, Tabular) and env.problem.layout is None:
         return _painted(_in_rows(env, states(env, frames)), _STATES)
     if isinstance(env, Tabular):
         return _painted(_on_map(env, frames), _MAP)
+    if env.spec.dtype == "bool" and len(env.spec.shape) == 1:
+        return _painted(frames[:, None, :, None], _PLANES)
     _check_images(env)
     if env.spec.dtype == "bool":
         return _painted(frames, _PLANES)
@@ -39,7 +44,7 @@ def check_pictures(env: AbstractEnv | AbstractHostEnv) -> None:
         ModuleNotFoundError: If its images need a package that is not installed.
         ValueError: If it has no images.
     """
-    if isinstance(env, Gym) and env.is_rendered:
+    if isinstance(env, AbstractHostEnv) and env.is_rendered:
         drawn = env.make_rendered()
         with closing(Episodes(drawn, np.zeros(1, dtype=int))) as envs:
             envs.start()
@@ -71,17 +76,6 @@ def state_names(env: AbstractEnv | AbstractHostEnv, frames: Shaped[np.ndarray, "
         return ()
     names = env.problem.names
     return tuple(f"state {state}" if names is None else names[state] for state in states(env, frames).tolist())
-
-
-def action_names(env: AbstractEnv | AbstractHostEnv) -> tuple[str, ...]:
-    """As the environment calls them, or numbers."""
-    if isinstance(env, MinAtar | Atari):
-        return env.action_names
-    if isinstance(env, Tabular) and env.problem.actions is not None:
-        return env.problem.actions
-    if env.spec.num_actions:
-        return tuple(map(str, range(env.spec.num_actions)))
-    return tuple(f"action {number}" for number in range(1, env.spec.action_size + 1))
 
 
 def _check_images(env: AbstractEnv | AbstractHostEnv) -> None:

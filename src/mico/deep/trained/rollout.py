@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt8
 
 from mico.deep.config.run import Run
-from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes, Gym
+from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
 from mico.deep.learner import state as learner
 from mico.deep.replay import frame_stack
 from mico.deep.trained.evaluate import CHUNK
@@ -119,7 +119,7 @@ class _Outside:
     """An environment outside JAX, in the same way; one of Gymnasium may draw itself."""
 
     def __init__(self, env: AbstractHostEnv, begin: Key[Array, ""], rendered: int | None):
-        self._drawn = env.make_rendered() if rendered and isinstance(env, Gym) and env.is_rendered else None
+        self._drawn = env.make_rendered() if rendered and env.is_rendered else None
         self._side = rendered or 0
         self._envs = Episodes(self._drawn or env.make(1), np.asarray(jax.random.randint(begin, (1,), 0, 2**31 - 1)))
         self.first = self._envs.start()[0]

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from mico._signals import stop_signals
-from mico.deep.config.run import Label, Run, run_names
+from mico.deep.config.run import Label, Run, check_reloadable, run_names
 from mico.deep.envs import AbstractEnv
 from mico.deep.fleet import compilation, compilation_cache
 from mico.deep.fleet import jax_engine as fleets
@@ -138,6 +138,8 @@ def train(
         >>> train(runs, Path("runs/demo"), steps=100_000, callbacks=[lambda row: row.values.get("return", 0) > 0.95])
     """
     _check(runs, steps)
+    for run in runs:
+        check_reloadable(run)
     manner.check()
     compilation_cache.enable()
     if manner.tensorboard:

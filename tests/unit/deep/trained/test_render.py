@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mico.deep.envs import AbstractHostEnv, environment
-from mico.deep.trained.render import action_names, check_pictures, pictures, shrunk, state_names
+from mico.deep.trained.render import check_pictures, pictures, shrunk, state_names
 from mico.deep.types import Spec
 from mico.tabular import make as make_problem
 
@@ -102,7 +102,7 @@ def test_actions_of_minatar_are_those_of_its_own_package(game):
     own = minatar.Environment(game.replace("-", "_"))
     for actions, numbers in (("minimal", own.minimal_action_set()), ("all", range(6))):
         letters = [own.env.action_map[number] for number in numbers]
-        assert [name[0] for name in action_names(environment(f"minatar/{game}", actions=actions))] == letters
+        assert [name[0] for name in environment(f"minatar/{game}", actions=actions).action_names] == letters
 
 
 def test_actions_of_atari_are_those_of_gymnasium():
@@ -111,13 +111,13 @@ def test_actions_of_atari_are_those_of_gymnasium():
 
     for actions in ("minimal", "all"):
         meanings = AtariEnv("freeway", full_action_space=actions == "all").get_action_meanings()
-        names = action_names(environment("atari/freeway", actions=actions))
+        names = environment("atari/freeway", actions=actions).action_names
         assert list(names) == [meaning.lower() for meaning in meanings]
 
 
 def test_other_actions_are_numbered():
-    assert action_names(environment("mdp/garnet", seed=0)) == ("0", "1", "2", "3")
-    assert action_names(environment("gym/CartPole-v1")) == ("0", "1")
+    assert environment("mdp/garnet", seed=0).action_names == ("0", "1", "2", "3")
+    assert environment("gym/CartPole-v1").action_names == ("0", "1")
 
 
 ARROWS = {"↑": (-1, 0), "↓": (1, 0), "←": (0, -1), "→": (0, 1)}
@@ -137,7 +137,7 @@ def test_arrows_point_where_actions_lead(name, options):
     moves = 0
     for state, action, following, *_ in zip(*problem.mdp.outcomes(), strict=True):
         if state in place and following in place and state != following and (name, following) != ("cliff-walking", 36):
-            arrow = ARROWS[action_names(environment(f"mdp/{name}", **options))[action]]
+            arrow = ARROWS[environment(f"mdp/{name}", **options).action_names[action]]
             assert tuple(np.subtract(place[following], place[state])) == arrow
             moves += 1
     assert moves > len(place)

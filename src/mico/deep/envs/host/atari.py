@@ -26,6 +26,8 @@ class Atari(AbstractHostEnv):
     nothing. Lives do not end episodes, which start without no-ops and are cut off by a time-out after `max_steps`.
     """
 
+    preset = "atari"
+
     game: str = eqx.field(static=True)
     sticky: float = fixed(0.25, "Probability of a sticky action in each frame: the last action is repeated instead.")
     frame_skip: int = fixed(4, "Frames that an action is repeated for.")

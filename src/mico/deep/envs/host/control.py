@@ -24,6 +24,8 @@ class Control(AbstractHostEnv):
     discount of 0; `max_steps` takes the place of its time limit.
     """
 
+    preset = "control"
+
     task: str = eqx.field(static=True)
     observation: Observation = fixed("pixels", "What the agent sees: colour images, or the state as a vector.")
     action_repeat: int = fixed(4, "Steps of the suite that an action is repeated for.")

@@ -2,12 +2,13 @@
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
-import equinox as eqx
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped, UInt8
 
+from mico.deep.envs import naming
+from mico.deep.extensions import ConfigModule
 from mico.deep.types import Spec
 
 
@@ -68,22 +69,43 @@ class AbstractHostEnvs(abc.ABC):
         """Frees what the environments hold."""
 
 
-class AbstractHostEnv(eqx.Module):
-    """The settings of an environment outside JAX."""
+class AbstractHostEnv(ConfigModule):
+    """The settings of an environment outside JAX; see `AbstractEnv` for `preset` and families."""
+
+    preset: ClassVar[str] = "vector"
+    members: ClassVar[tuple[str, ...]] = ()
 
     @property
-    @abc.abstractmethod
     def name(self) -> str:
-        """As `environment` takes it: family/member."""
+        """The name that `environment` takes, such as "gym/CartPole-v1"; by default the registered name."""
+        return naming.registered_name(self)
 
     @property
     @abc.abstractmethod
     def spec(self) -> Spec:
         """What it shows and what actions it takes."""
 
-    @abc.abstractmethod
     def settings(self) -> dict[str, Any]:
-        """What `environment` takes beside the name to make it again."""
+        """What `environment` takes beside the name to make it again; by default all fields."""
+        return naming.settings(self)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A name for each action, or for each number of an action that is a vector."""
+        return naming.numbered_actions(self.spec)
+
+    def draw(self, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"] | None:
+        """Draw frames as images for `mico watch`, or return None: planes, bytes and bits are then drawn as such."""
+        return None
+
+    @property
+    def is_rendered(self) -> bool:
+        """Whether the environment can draw itself; `make_rendered` then makes one that has `render`."""
+        return False
+
+    def make_rendered(self) -> Any:
+        """Make one environment that can draw itself: `AbstractHostEnvs` with a method `render`."""
+        raise ValueError(f"{self.name} cannot draw itself")
 
     @property
     def splits_from(self) -> int | None:

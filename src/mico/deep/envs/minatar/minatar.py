@@ -54,6 +54,8 @@ class MinAtar(AbstractEnv):
     2,500; or never, as the "original" games, and then Freeway keeps its own end, a terminal after 2,501 steps.
     """
 
+    preset = "minatar"
+
     game: Game = eqx.field(static=True)
     sticky: float = number(
         0.1, "Probability of a sticky action: the last action is repeated in place of the chosen one."
