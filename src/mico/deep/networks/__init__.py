@@ -1,5 +1,6 @@
 """How an agent sees: encoders, heads and the layers that they are made of."""
 
-from mico.deep.networks.encoders import Head, Network
+from mico.deep.networks.encoders import NetworkConfig
+from mico.deep.networks.heads import Head
 
-__all__ = ["Head", "Network"]
+__all__ = ["Head", "NetworkConfig"]
