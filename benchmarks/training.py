@@ -31,8 +31,8 @@ from mico.deep.config.run import Run
 from mico.deep.envs import environment
 from mico.deep.fleet import jax_engine as fleet
 from mico.deep.fleet.shards import Parts, even_sizes, usual_sizes
-from mico.deep.learner import state as learner
 from mico.deep.learner import update as updates
+from mico.deep.learner.state import TrainState, UpdateMetrics, init_params, init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.types import Spec, Step
 
@@ -117,7 +117,7 @@ class Peers:
 
 def arithmetic(run: Run) -> dict[str, float]:
     """Floating-point operations of the matrix products in one agent step, with its share of updates."""
-    params = jax.eval_shape(lambda: learner.fresh_params(run, run.env.spec))
+    params = jax.eval_shape(lambda: init_params(run, run.env.spec))
     (conv,), batch, size = params.encoder.layers, run.replay.batch_size, run.network.sizes(run.observation_shape).phi
     convolution = 2 * conv.weight.size * (size // conv.bias.size)
     head = 2 * (params.head.hidden.weight.size + params.head.output.weight.size)
@@ -300,7 +300,7 @@ class Updating:
         self.replay = count * memory.size(ATARI)
         self.times = jnp.arange(capacity - length, capacity, dtype=jnp.int32)
         frame = jnp.zeros(ATARI.shape, ATARI.dtype)
-        begin = jax.jit(jax.vmap(lambda run: learner.start(run, ATARI, (), frame)._replace(memory=None)))
+        begin = jax.jit(jax.vmap(lambda run: init_state(run, ATARI, (), frame)._replace(memory=None)))
         self.state = begin(self.runs["none"])._replace(memory=noise(self.runs["none"], capacity))
         updates = jax.jit(updated, donate_argnums=1, compiler_options=fleet.COMPILER_OPTIONS)
         self.programs = {name: updates.lower(r, self.state, self.times).compile() for name, r in self.runs.items()}
@@ -311,9 +311,9 @@ class Updating:
         self.state, losses = self.programs[name](self.runs[name], self.state, self.times)
         jax.block_until_ready(losses)
         seconds = time.perf_counter() - start
-        if not losses.updated.all():
+        if not losses.applied.all():
             raise SystemExit("an update was not finite")
-        return 1e6 * seconds / losses.updated.size
+        return 1e6 * seconds / losses.applied.size
 
     def memory(self) -> list[float | None]:
         """Bytes over those of the replay: what the larger program needs, what the device holds, and held at most."""
@@ -328,7 +328,7 @@ class Updating:
         return [None if number is None else number / self.replay for number in held]
 
 
-def updated(runs: Run, state: learner.State, times: Any) -> tuple[learner.State, learner.Losses]:
+def updated(runs: Run, state: TrainState, times: Any) -> tuple[TrainState, UpdateMetrics]:
     """One update after another; the state's buffers are reused."""
     each = jax.vmap(updates.update, in_axes=(0, 0, None))
     return jax.lax.scan(lambda state, now: each(runs, state, now), state, times)

@@ -20,7 +20,7 @@ import tyro
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
-from mico.torch import MICoLoss, Pairs  # MICo
+from mico.torch import MICoLoss, PairBatch
 
 
 @dataclass
@@ -172,7 +172,7 @@ def main(args: Args) -> QNetwork:
             phi = q_network.encoder(x)  # MICo
             with torch.no_grad():  # MICo
                 target_phi, target_next = target_network.encoder(x), target_network.encoder(next_x)  # MICo
-            mico_loss = mico(Pairs(phi, target_phi, target_next, rewards, args.gamma))  # MICo
+            mico_loss = mico(PairBatch(phi, target_phi, target_next, rewards, args.gamma))  # MICo
             loss = (1 - mico.alpha) * td_loss + mico.alpha * mico_loss  # MICo
 
             optimizer.zero_grad()

@@ -13,7 +13,7 @@ from mico.deep.agents import DQN
 from mico.deep.config.run import Run, Schedule
 from mico.deep.envs import environment
 from mico.deep.metric_losses.mico import distances
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.training.train import train
 from mico.experiments import learnt_metric
@@ -140,7 +140,7 @@ def test_terminals_lead_to_a_sink(tmp_path_factory):
 def test_dqn_without_a_metric_learns_the_optimal_values(tmp_path):
     env = environment("mdp/mirrored-rooms", discount=0.9)
     schedule = Schedule(target_period=200, epsilon=1.0, epsilon_decay=0)
-    network, memory = Network("table", width=32, hidden=32), Replay(capacity=20_000)
+    network, memory = NetworkConfig("table", width=32, hidden=32), Replay(capacity=20_000)
     run = Run(DQN(discount=0.9, learning_rate=1e-3), None, env, network, memory, schedule, 0)
     train([run], tmp_path / "runs", steps=60_000)
     states = np.asarray(env.table.starts)

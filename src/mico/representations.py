@@ -41,7 +41,7 @@ def __dir__() -> list[str]:
 class PairMeasure(Protocol):
     """A metric loss of `mico.torch` or `mico.deep.metric_losses`, or any object with such a method."""
 
-    def measures(self, x: Any, y: Any) -> Any:
+    def pairwise(self, x: Any, y: Any) -> Any:
         """Measure every row of x with every row of y."""
         ...
 
@@ -253,13 +253,13 @@ def _measure(loss: PairMeasure, x: Any, y: Any) -> np.ndarray:
 
         with jax.enable_x64(True):
             given = (jax.numpy.asarray(phi if is_jax_array(phi) else _numpy(phi), dtype="float64") for phi in (x, y))
-            return _numpy(loss.measures(*given))
+            return _numpy(loss.pairwise(*given))
     if kind == "torch":
         import torch
 
         given = (phi.double() if is_torch_array(phi) else torch.tensor(np.asarray(phi, np.float64)) for phi in (x, y))
-        return _numpy(loss.measures(*given))
-    return _numpy(loss.measures(_numpy(x).astype(np.float64), _numpy(y).astype(np.float64)))
+        return _numpy(loss.pairwise(*given))
+    return _numpy(loss.pairwise(_numpy(x).astype(np.float64), _numpy(y).astype(np.float64)))
 
 
 def _array_kind(loss: PairMeasure, x: Any) -> Literal["jax", "torch", "numpy"]:

@@ -76,13 +76,13 @@ def check_metric_loss(name: str, *, agent: str = "dqn", fields: Mapping[str, Any
     loss = METRIC_LOSSES.look_up(name)()
     x, y = jax.random.normal(jax.random.key(0), (2, 5, 8))
     x = x.at[0].set(0.0).at[1].set(y[1])  # no length, and no difference
-    pairs = loss.measures(x, y[:3])
+    pairs = loss.pairwise(x, y[:3])
     _require(pairs.shape == (5, 3), f"{name}: the distances of 5 and 3 states must be [5, 3], got {list(pairs.shape)}")
-    one_by_one = jnp.stack([jnp.stack([loss.measures(a[None], b[None])[0, 0] for b in y[:3]]) for a in x])
+    one_by_one = jnp.stack([jnp.stack([loss.pairwise(a[None], b[None])[0, 0] for b in y[:3]]) for a in x])
     _require(
         bool(jnp.allclose(pairs, one_by_one, rtol=1e-4, atol=1e-5)), f"{name}: a pair's distance depends on other pairs"
     )
-    slope = jax.grad(lambda x: loss.measures(x, y[:3]).sum())(x)
+    slope = jax.grad(lambda x: loss.pairwise(x, y[:3]).sum())(x)
     _require(bool(jnp.isfinite(pairs).all()), f"{name}: a distance is not finite (of zeros, or of equal vectors?)")
     _require(bool(jnp.isfinite(slope).all()), f"{name}: a gradient is not finite (of zeros, or of equal vectors?)")
     plain = _check_training("mdp/two-state", agent, "none", {})

@@ -10,8 +10,8 @@ from mico import cli
 from mico.deep import Trained, load
 from mico.deep.envs import environment
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.learner import state as learner
-from mico.deep.networks.encoders import Network
+from mico.deep.learner.state import init_params
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.training.run_folder import Outputs
 from mico.deep.training.weights import save_parameters
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 def always(action, run):
     """The run with a head that prefers one action everywhere."""
-    params = learner.fresh_params(run, run.env.spec)
+    params = init_params(run, run.env.spec)
     preferred = (np.arange(run.env.spec.num_actions) == action).astype(np.float32)
     head = eqx.tree_at(lambda head: head.output.bias, jax.tree.map(np.zeros_like, params.head), preferred)
     return Trained(run, 0, params._replace(head=head))
@@ -95,7 +95,7 @@ def test_long_episodes_end_with_the_environment_or_are_cut(limit, max_steps, exp
 
 def test_environments_outside_jax_against_gymnasium():
     env = environment("gym/CartPole-v1")
-    run = always(1, small_run(seed=0, env=env, network=Network("mlp", width=8, hidden=8)))
+    run = always(1, small_run(seed=0, env=env, network=NetworkConfig("mlp", width=8, hidden=8)))
     seeds = np.asarray(jax.random.randint(jax.random.split(jax.random.key(5))[0], (4,), 0, 2**31 - 1))
     plain, expected = gymnasium.make("CartPole-v1"), []
     for seed in seeds.tolist():
@@ -229,8 +229,8 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, argv, message):
 
 def test_episodes_in_rounds_are_those_of_all_at_once(monkeypatch):
     env = environment("gym/CartPole-v1")
-    run = small_run(seed=0, env=env, network=Network("mlp", width=8, hidden=8))
-    trained = Trained(run, 0, learner.fresh_params(run, env.spec))
+    run = small_run(seed=0, env=env, network=NetworkConfig("mlp", width=8, hidden=8))
+    trained = Trained(run, 0, init_params(run, env.spec))
     whole = evaluate(trained, episodes=5, seed=3, epsilon=0.5, max_steps=60)
     counts, make = [], type(env).make
     monkeypatch.setattr(type(env), "most_at_once", property(lambda self: 2))

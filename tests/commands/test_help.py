@@ -11,13 +11,13 @@ from mico.deep.config.choices import Choice
 from mico.deep.config.run import Schedule
 from mico.deep.envs import ENVS, Atari, Control, Gym, MinAtar, Tabular
 from mico.deep.metric_losses import METRIC_LOSSES
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.experiments import EXPERIMENTS
 from mico.tabular import PROBLEMS
 
 SETTINGS = {**AGENTS, **METRIC_LOSSES, "minatar": MinAtar, "atari": Atari, "control": Control, "gym": Gym}
-SETTINGS |= {"mdp": Tabular, "network": Network, "replay": Replay, "schedule": Schedule}
+SETTINGS |= {"mdp": Tabular, "network": NetworkConfig, "replay": Replay, "schedule": Schedule}
 MACHINERY = [
     r"\{None\}",
     r"\(default:\s*\)",

@@ -11,9 +11,9 @@ from mico.commands import watch
 from mico.deep import load
 from mico.deep.envs import environment
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.trained.render import pictures
 from mico.deep.training.run_folder import Outputs
@@ -31,7 +31,7 @@ def saved(out, name="it", **parts):
     """The folder of a run, as a training leaves it."""
     run = small_run(seed=0, **parts)
     outputs = Outputs(writable(out), {name: run}, 40, resume=False)
-    params = learner.fresh_params(run, run.env.spec)
+    params = init_params(run, run.env.spec)
     save_parameters(outputs.folders, 40, jax.tree.map(lambda leaf: np.asarray(leaf)[None], params))
     (out / name / "log.jsonl").touch()
     return out / name
@@ -40,7 +40,7 @@ def saved(out, name="it", **parts):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """A run on Breakout with a metric loss."""
-    parts = {"env": environment("minatar/breakout"), "network": Network("minatar", hidden=8)}
+    parts = {"env": environment("minatar/breakout"), "network": NetworkConfig("minatar", hidden=8)}
     return saved(tmp_path_factory.mktemp("out"), metric=MICo(beta=0.5), **parts)
 
 
@@ -149,7 +149,7 @@ def test_a_fleet_of_one_is_its_run_and_the_video_lies_in_it(tmp_path, capsys):
 
 def test_gymnasium_draws_itself(tmp_path, handed, capsys):
     pytest.importorskip("pygame")
-    parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8)}
+    parts = {"env": environment("gym/CartPole-v1"), "network": NetworkConfig("mlp", width=8, hidden=8)}
     run = saved(tmp_path / "fleet", "pole", **parts)
     mico(run, *QUICK, "--neighbours", 2)
     (play,) = handed

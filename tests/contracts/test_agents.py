@@ -11,7 +11,7 @@ import pytest
 
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.learner import update
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.types import Params
 from small_runs import SMALL, small_agent, small_batch, small_run, two_networks
 
@@ -42,8 +42,8 @@ def differentiated(name):
     run = small_run(name, seed=0)
 
     def whole(params, target, batch, reward):
-        seen = update.views(run, params, target, batch)
-        each, other = run.agent.losses(params, target, seen, batch._replace(reward=reward), KEY)
+        seen = update.represent_batch(run, params, target, batch)
+        each, other = run.agent.loss(params, target, seen, batch._replace(reward=reward), KEY)
         return each.mean() + other, (each, other)
 
     return jax.jit(jax.value_and_grad(whole, argnums=(0, 1, 3), has_aux=True))
@@ -113,7 +113,7 @@ def test_actions_are_as_announced_and_stray_with_probability_epsilon(name):
     run, params, _, batch = situation(name)
     agent, spec, seen = run.agent, run.env.spec, batch.observation[0]
     often = jax.random.split(KEY, (200, 2))
-    for choose in (agent.act, agent.perform):
+    for choose in (agent.act, partial(agent.act, explore=False)):
         drawn = jax.jit(jax.vmap(partial(choose, params, seen), in_axes=(None, 0)))
         steady, stray = drawn(0.0, often.at[:, 0].set(often[0, 0])), drawn(1.0, often)
         for actions in (steady, stray):
@@ -129,12 +129,12 @@ def test_actions_are_as_announced_and_stray_with_probability_epsilon(name):
 @every_agent
 def test_what_it_makes_of_states(name):
     run, params, _, batch = situation(name)
-    outlook = jax.jit(lambda one: run.agent.outlook(params, one, KEY))
-    found = [outlook(one) for one in batch.observation]
-    assert found[0].numbers.shape == (run.env.spec.num_actions or run.env.spec.action_size,)
-    assert np.abs(found[0].numbers - found[1].numbers).max() > 1e-3
-    assert abs(found[0].worth - found[1].worth) > 1e-3
-    look = jax.jit(lambda: run.agent.look(params, batch.observation, KEY))()
+    predict = jax.jit(lambda one: run.agent.predict(params, one, KEY))
+    found = [predict(one) for one in batch.observation]
+    assert found[0].action_values.shape == (run.env.spec.num_actions or run.env.spec.action_size,)
+    assert np.abs(found[0].action_values - found[1].action_values).max() > 1e-3
+    assert abs(found[0].state_value - found[1].state_value) > 1e-3
+    look = jax.jit(lambda: run.agent.metrics(params, batch.observation, KEY))()
     assert all(number.shape == () and np.isfinite(number) for number in look.values())
 
 
@@ -150,7 +150,7 @@ def test_targets_that_the_schedule_copies_do_not_follow(name):
 @every_value_agent
 @pytest.mark.parametrize("hidden", [0, 5])
 def test_values_are_one_number_an_action(name, hidden):
-    agent, network = small_agent(name), Network("table", width=SIZE, hidden=hidden)
+    agent, network = small_agent(name), NetworkConfig("table", width=SIZE, hidden=hidden)
     head, phi = agent.make_head(SIZE, ACTIONS, network, key=KEY), jnp.ones(SIZE)
     q = agent.q_values(head, phi, KEY)
     assert q.shape == (ACTIONS,)

@@ -12,7 +12,7 @@ import pytest
 
 from batches import SIZES, SPECS, odd_rows, replayed
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss
-from mico.deep.types import Latents, Views
+from mico.deep.types import ActorLatents, Views
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -50,7 +50,7 @@ def value_and_gradient(loss, views, batch):
 def of_one_kind(rows):
     """Views that are all the same."""
     first = replayed(size=len(rows))[0].first_step._replace(target_next=rows)
-    return Views(rows, rows, rows, first_step=first, online_next=rows, actor=Latents(rows, rows))
+    return Views(rows, rows, rows, first_step=first, online_next=rows, actor=ActorLatents(rows, rows))
 
 
 # Parameters of its own
@@ -133,7 +133,7 @@ def test_a_fleet_of_settings_and_batches_is_its_single_runs(name):
     alone = [METRIC_LOSSES[name](**{field: x for loss, field in NUMBERS if loss == name}) for x in (0.1, 0.7)]
     batches = [(started(loss), *replayed(seed)) for loss, seed in zip(alone, (1, 2), strict=True)]
     stack = lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves])  # noqa: E731
-    run = lambda loss, *given: loss.shares[1] * loss.loss(*given, KEY)  # noqa: E731
+    run = lambda loss, *given: loss.loss_weights[1] * loss.loss(*given, KEY)  # noqa: E731
     together = eqx.filter_jit(eqx.filter_vmap(run))(*jax.tree.map(stack, *((m, *b) for m, b in zip(alone, batches))))
     expected = [run(loss, *batch) for loss, batch in zip(alone, batches, strict=True)]
     np.testing.assert_allclose(together, expected, rtol=1e-5)
@@ -143,10 +143,10 @@ def test_a_fleet_of_settings_and_batches_is_its_single_runs(name):
 def test_what_is_learnt_of_pairs_is_symmetric_and_that_of_single_pairs(name):
     x, y = jax.random.normal(KEY, (2, 5, 7))
     for loss in readings(name, of=("variant",)):
-        found = loss.measures(x, y[:3])
+        found = loss.pairwise(x, y[:3])
         assert found.shape == (5, 3)
         np.testing.assert_allclose(found, [[loss.measure(a, b) for b in y[:3]] for a in x], rtol=1e-5)
-        np.testing.assert_allclose(found, loss.measures(y[:3], x).T, rtol=1e-5)
+        np.testing.assert_allclose(found, loss.pairwise(y[:3], x).T, rtol=1e-5)
 
 
 @every_loss
@@ -224,4 +224,4 @@ def test_alpha_is_a_share(name):
     with pytest.raises(ValueError, match=r"alpha.*1\.1"):
         METRIC_LOSSES[name](alpha=1.1)
     for alpha in (0.0, 0.25, 1.0):
-        assert METRIC_LOSSES[name](alpha=alpha).shares == (1 - alpha, alpha)
+        assert METRIC_LOSSES[name](alpha=alpha).loss_weights == (1 - alpha, alpha)

@@ -45,7 +45,7 @@ def exact():
 
 
 def measured(encoders, tables, loss):
-    return [np.asarray(loss.measures(*2 * (jnp.asarray(phi),))) for phi in represented(encoders, tables, np.arange(3))]
+    return [np.asarray(loss.pairwise(*2 * (jnp.asarray(phi),))) for phi in represented(encoders, tables, np.arange(3))]
 
 
 def learnt(objective, here, seeds=2):

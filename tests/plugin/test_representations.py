@@ -56,7 +56,7 @@ class InNumPy:
     def __init__(self, measure):
         self.measure = measure
 
-    def measures(self, x, y):
+    def pairwise(self, x, y):
         if not isinstance(x, np.ndarray) or x.dtype != np.float64:
             raise TypeError(f"{type(x)} of {x.dtype}")
         return np.array([[self.measure(a, b) for b in y] for a in x])

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from mico.torch import MICoLoss, Pairs, Sink
+from mico.torch import MICoLoss, PairBatch, Sink
 from mico.torch.hooks import MetricLossHook, ReplayBatch
 
 torch.set_num_threads(1)
@@ -31,7 +31,7 @@ def gradients(network, loss):
 def written_out(metric, online, target, batch):
     """The metric loss of the first layer's outputs."""
     zero = torch.zeros(1, 3)
-    sides = Pairs(
+    sides = PairBatch(
         online[0](batch.observations),
         target[0](batch.observations),
         target[0](batch.next_observations),

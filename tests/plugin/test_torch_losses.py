@@ -14,13 +14,13 @@ import torch
 from batches import FIELDS, READINGS, SIZES, odd_rows, replayed
 from mico.deep import metric_losses as jax_losses
 from mico.deep.metric_losses.mico import distances as jax_distances
-from mico.deep.metric_losses.pair_loss import Pairs as JaxPairs
+from mico.deep.metric_losses.pair_loss import PairBatch as JaxPairs
 from mico.torch import (
     METRIC_LOSSES,
     FirstStep,
     KSMeLoss,
     MICoLoss,
-    Pairs,
+    PairBatch,
     SimSRLoss,
     Sink,
     mico_distance,
@@ -45,7 +45,7 @@ def torch_pairs(views, batch):
     sink = Sink(tensor(views.sink.online).requires_grad_(), tensor(views.sink.target))
     online = tensor(views.online).requires_grad_()
     target, after, reward = map(tensor, (views.target, views.target_next, batch.reward))
-    return Pairs(online, target, after, reward, float(batch.bootstrap), tensor(batch.terminal), first, sink)
+    return PairBatch(online, target, after, reward, float(batch.bootstrap), tensor(batch.terminal), first, sink)
 
 
 def same_order(monkeypatch, size):
@@ -95,10 +95,10 @@ def test_hard_vectors_have_the_values_and_gradients_of_jax(ours, theirs, size, p
     rows, reward = odd_rows(size, jnp.dtype(dtype)), jnp.arange(6.0)
     same_order(monkeypatch, 6)
     theirs = theirs(pairs=pairs)
-    of_rows = lambda v: theirs.over(JaxPairs(v, v, v, reward, 0.99), KEY)  # noqa: E731
+    of_rows = lambda v: theirs(JaxPairs(v, v, v, reward, 0.99), KEY)  # noqa: E731
     value, gradient = jax.value_and_grad(of_rows)(rows)
     x = tensor(rows.astype(jnp.float32)).to(getattr(torch, dtype)).requires_grad_()
-    loss = ours(pairs=pairs)(Pairs(x, x, x, tensor(reward), 0.99))
+    loss = ours(pairs=pairs)(PairBatch(x, x, x, tensor(reward), 0.99))
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(x.grad).all()
@@ -114,7 +114,7 @@ def test_hard_vectors_have_the_values_and_gradients_of_jax(ours, theirs, size, p
 def test_squared_errors_and_their_gradients_are_finite_up_to_their_own_size(ours, theirs, size):
     del theirs
     x = tensor(odd_rows(size)).requires_grad_()
-    loss = ours(error="squared")(Pairs(x, x, x, torch.arange(6.0), 0.99))
+    loss = ours(error="squared")(PairBatch(x, x, x, torch.arange(6.0), 0.99))
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(x.grad).all()
@@ -129,7 +129,7 @@ def test_tensors_are_named_by_the_losses_of_jax(ours, theirs, name, unchecked):
     given = {"online": torch.ones(6, 8), "reward": torch.ones(6), "bootstrap": torch.tensor(0.9)}
     given["sink"] = Sink(torch.ones(8), torch.ones(8))
     with pytest.raises(ValueError, match=rf"^{name} must be an array, as for PyTorch's tensors there is mico\.torch"):
-        theirs().over(sides._replace(**{name: given[name]}), KEY)
+        theirs()(sides._replace(**{name: given[name]}), KEY)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -230,7 +230,7 @@ def test_pairs_without_a_first_step_are_taken_to_be_of_one():
 def test_the_kernel_by_hand():
     """Targets are 1 + .5·4 and 1 + .5·1 on the diagonal, 1 − ½·2 + .5·(−2) = −1 off it; products now 4, 9 and 0."""
     now, later = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[2.0, 0.0], [-1.0, 0.0]])
-    sides = Pairs(now, now, later, torch.tensor([1.0, -1.0]), 0.5)
+    sides = PairBatch(now, now, later, torch.tensor([1.0, -1.0]), 0.5)
     assert KSMeLoss(error="squared")(sides).item() == pytest.approx((1 + 7.5**2 + 2) / 4)
 
 

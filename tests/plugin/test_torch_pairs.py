@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from batches import FIELDS
-from mico.torch import KSMeLoss, MICoLoss, Pairs, SimSRLoss, Sink
+from mico.torch import KSMeLoss, MICoLoss, PairBatch, SimSRLoss, Sink
 from mico.torch.pairing import FirstStep
 
 torch.set_num_threads(1)
@@ -20,7 +20,7 @@ def sides():
     torch.manual_seed(0)
     online, target, after = torch.randn(3, 5, 4)
     ends = torch.tensor([True, False, False, True, False])
-    return Pairs(online, target, after, torch.randn(5), 0.9, ends, sink=Sink(*torch.randn(2, 4)))
+    return PairBatch(online, target, after, torch.randn(5), 0.9, ends, sink=Sink(*torch.randn(2, 4)))
 
 
 def naive_kernel_loss(sides, reward):
@@ -109,7 +109,7 @@ def test_a_bootstrap_may_be_a_number_of_any_kind(sides, number):
 
 
 def test_without_a_pair_that_counts_the_loss_is_0(sides):
-    one, none = (Pairs(*(part[:count] for part in sides[:4]), 0.9) for count in (1, 0))
+    one, none = (PairBatch(*(part[:count] for part in sides[:4]), 0.9) for count in (1, 0))
     assert MICoLoss()(none) == MICoLoss(self_pairs="exclude")(one) == 0
     assert MICoLoss()(one) > 0
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mico.deep.types import Batch, FirstStep, Latents, Sink, Spec, Views
+from mico.deep.types import ActorLatents, Batch, FirstStep, Sink, Spec, Views
 
 FIELDS = {
     "pairs": ("all", "shuffled"),
@@ -30,7 +30,7 @@ def replayed(seed=0, size=5, width=4, spec=SPECS["discrete"]):
     first = FirstStep(numbers(), rows(), at_once, jnp.float32(0.9))
     views = Views(rows(), rows(), rows(), first, Sink(rows()[0], rows()[0]))
     observation, reward, bootstrap = jnp.zeros((size, 1)), numbers(), jnp.float32(0.9**3)
-    views = views._replace(online_next=rows(), actor=Latents(rows(), rows()))
+    views = views._replace(online_next=rows(), actor=ActorLatents(rows(), rows()))
     action = jnp.tanh(rows()[:, : spec.action_size])
     if spec.num_actions:
         action = jnp.arange(size, dtype=jnp.int32) % spec.num_actions

@@ -13,8 +13,8 @@ from mico.deep.config.run import Run, Schedule
 from mico.deep.envs import environment
 from mico.deep.fleet import jax_engine as fleets
 from mico.deep.fleet.jax_engine import Simulated
-from mico.deep.learner import state as learner
-from mico.deep.networks.encoders import Network
+from mico.deep.learner.state import init_params
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.training.chunking import Chunks
 from mico.deep.training.metrics import added, nothing
@@ -31,13 +31,13 @@ SMALL = {
     "sac": {"target_rate": 0.2},
 }
 PRIORITISED = ("rainbow", "qr-dqn")
-NETWORK = Network("table", width=8, hidden=8)
+NETWORK = NetworkConfig("table", width=8, hidden=8)
 SCHEDULE = Schedule(
     learning_starts=40, update_period=4, target_period=40, epsilon=0.1, epsilon_decay=200, log_period=40
 )
 CONTINUOUS = {
     "env": PointMass(),
-    "network": Network("mlp", width=8, latent=5, hidden=8),
+    "network": NetworkConfig("mlp", width=8, latent=5, hidden=8),
     "schedule": replace(SCHEDULE, target_period=None, epsilon=0.0, epsilon_decay=0),
 }
 
@@ -68,7 +68,7 @@ def small_run(agent="dqn", metric=None, *, seed, **parts):
 
 @partial(jax.jit, static_argnums=1)
 def _fresh(run, spec):
-    return learner.fresh_params(run, spec)
+    return init_params(run, spec)
 
 
 def two_networks(run):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mico._checks import check_plain_name
 from mico.deep.fleet import jax_engine as stacking
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.types import Spec
 from mico.sweeps.grid import Sweep, cells
@@ -103,7 +103,7 @@ def test_memory_is_that_of_replay_parameters_and_what_the_program_needs_beside()
     sweep = small_sweep(env="mdp/frozen-lake", metric="mico")
     (fleet,) = planned(sweep)
     run = fleet.runs()[0]
-    state = learner.start(run, run.env.spec, (), jax.numpy.zeros(run.env.spec.shape))
+    state = init_state(run, run.env.spec, (), jax.numpy.zeros(run.env.spec.shape))
     held = sum(leaf.nbytes for leaf in jax.tree.leaves((state.params, state.target, state.optimiser, state.memory)))
     assert fleet.size == pytest.approx(1.2 * 2 * held, rel=1e-3)
     assert [len(one.members) for one in planned(sweep, memory=fleet.size)] == [2]

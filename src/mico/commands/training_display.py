@@ -21,7 +21,7 @@ from mico.commands.pace import Pace
 from mico.commands.text import in_bytes, moves
 from mico.deep.config.periods import few_rows
 from mico.deep.config.run import Run, describe
-from mico.deep.fields import flat
+from mico.deep.fields import flatten
 from mico.deep.training.train import Progress
 from mico.results.arms import arm_names
 from mico.results.intervals import described
@@ -153,7 +153,7 @@ def new_console(*, stderr: bool = False) -> Console:
 def _described(run: Run) -> dict[str, Any]:
     """The settings of a run, as names of arms take them."""
     settings = describe(run)
-    return flat(settings) | {part: (settings[part] or {}).get("name") for part in ("agent", "metric", "env")}
+    return flatten(settings) | {part: (settings[part] or {}).get("name") for part in ("agent", "metric", "env")}
 
 
 def _repaints(console: Console) -> bool:

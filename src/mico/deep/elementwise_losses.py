@@ -12,4 +12,4 @@ def huber(error: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.where(size < 1.0, inside**2 / 2, size - 0.5)
 
 
-ERRORS = {"huber": huber, "squared": jnp.square}
+ELEMENTWISE_LOSSES = {"huber": huber, "squared": jnp.square}

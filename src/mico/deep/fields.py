@@ -8,12 +8,12 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import equinox as eqx
 
 
-def fixed(default: Any, purpose: str) -> Any:
+def static_field(default: Any, purpose: str) -> Any:
     """A whole number, a choice or a name: the same for every run of a fleet. `purpose` is its sentence in the help."""
     return eqx.field(static=True, default=default, metadata={"help": purpose})
 
 
-def number(default: float | None, purpose: str) -> Any:
+def traced_field(default: float | None, purpose: str) -> Any:
     """A number that may differ between the runs of a fleet. `purpose` is its sentence in the help."""
     return eqx.field(default=default, metadata={"help": purpose})
 
@@ -28,7 +28,7 @@ def check_choices(settings: Any) -> None:
             raise ValueError(f"{field.name} must be one of {', '.join(map(str, choices))}, but is {value!r}")
 
 
-def check_least(settings: Any, **least: int) -> None:
+def check_minimum(settings: Any, **least: int) -> None:
     """Whole numbers that are at least so large."""
     for name, bound in least.items():
         value = getattr(settings, name)
@@ -48,12 +48,12 @@ def check_range(settings: Any, **ranges: tuple[float, float]) -> None:
             raise ValueError(f"{name} must lie in [{low:g}, {high:g}], but is {value!r}")
 
 
-def flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested settings with dotted names."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}{name}.")
+            found |= flatten(value, f"{prefix}{name}.")
         else:
             found[f"{prefix}{name}"] = value
     return found

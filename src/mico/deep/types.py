@@ -48,7 +48,7 @@ class Step(NamedTuple):
     timeout: Bool[Array, "..."]
 
 
-class First(NamedTuple):
+class FirstTransition(NamedTuple):
     """The first step alone of windows of n steps."""
 
     reward: Float[Array, " B"]
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
     discount: Float[Array, " B"]
     bootstrap: Float[Array, ""]
     weight: Float[Array, " B"]
-    first: First | None = None
+    first: FirstTransition | None = None
 
 
 class FirstStep(NamedTuple):
@@ -98,7 +98,7 @@ class Features(NamedTuple):
     target_later: Float[Array, "B F"]
 
 
-class Latents(NamedTuple):
+class ActorLatents(NamedTuple):
     r"""An actor's own view of $x$ and, by the target network, of $x'$."""
 
     online: Float[Array, "B D"]
@@ -115,4 +115,4 @@ class Views(NamedTuple):
     sink: Sink | None = None
     features: Features | None = None
     online_next: Float[Array, "B D"] | None = None  # without gradients
-    actor: Latents | None = None
+    actor: ActorLatents | None = None

@@ -10,11 +10,11 @@ import optax
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from mico.deep.elementwise_losses import ERRORS
+from mico.deep.elementwise_losses import ELEMENTWISE_LOSSES
 from mico.deep.envs import Tabular
 from mico.deep.metric_losses import MICo
-from mico.deep.metric_losses.mico import Pairs
-from mico.deep.networks.encoders import Encoder, Network
+from mico.deep.metric_losses.mico import PairBatch
+from mico.deep.networks.encoders import Encoder, NetworkConfig
 from mico.experiments.fidelity_worlds import World
 from mico.tabular import FactoredMICo, Problem
 
@@ -57,8 +57,8 @@ class Sampled(eqx.Module):
     ) -> Float[Array, ""]:
         x, later = tables.observations[drawn.state], tables.observations[drawn.next_state]
         now, before, after = jax.vmap(online)(x), jax.vmap(target)(x), jax.vmap(target)(later)
-        pairs = Pairs(now, before, after, self.rewards[seed, drawn.state], self.discount)
-        return self.loss.over(pairs, jax.random.key(0))  # which all pairs have no use for
+        pairs = PairBatch(now, before, after, self.rewards[seed, drawn.state], self.discount)
+        return self.loss(pairs, jax.random.key(0))  # which all pairs have no use for
 
 
 class Fitted(eqx.Module):
@@ -82,7 +82,7 @@ class Fitted(eqx.Module):
         value, factors = self.value[drawn.state], self.factors[drawn.state]
         exact = value[:, None] + value - 2 * factors @ factors.T
         phi = jax.vmap(online)(tables.observations[drawn.state])
-        errors = ERRORS[self.loss.error](exact - self.loss.measures(phi, phi))
+        errors = ELEMENTWISE_LOSSES[self.loss.error](exact - self.loss.pairwise(phi, phi))
         return (errors * (1 - jnp.eye(len(value)))).sum() / (len(value) * (len(value) - 1))
 
 
@@ -93,7 +93,7 @@ def tables_of(world: World) -> Tables:
 
 def untrained(tables: Tables, training: Training, keys: Key[Array, " N"]) -> Encoder:
     """An encoder a key, stacked."""
-    network = Network("mlp", width=training.width)
+    network = NetworkConfig("mlp", width=training.width)
     return eqx.filter_vmap(lambda key: network.make(tables.observations.shape[1:], key=key))(keys)
 
 

@@ -19,7 +19,7 @@ from mico.deep.agents import DQN
 from mico.deep.config.run import Run, Schedule, run_names
 from mico.deep.envs import Tabular
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.training.train import Progress, train
 from mico.results import plots
@@ -117,4 +117,4 @@ def _agreement(pairs: pd.DataFrame) -> dict[str, float]:
 def _run(config: Config, env: Tabular, loss: MICo, seed: int) -> Run:
     agent = DQN(discount=env.problem.mdp.discount, learning_rate=config.learning_rate)
     schedule = Schedule(target_period=200, epsilon=1.0, epsilon_decay=0, log_period=1_000)
-    return Run(agent, loss, env, Network("table", width=32, hidden=0), Replay(capacity=20_000), schedule, seed)
+    return Run(agent, loss, env, NetworkConfig("table", width=32, hidden=0), Replay(capacity=20_000), schedule, seed)

@@ -10,7 +10,7 @@ import jax
 from mico.deep.config.choices import Choice, Option
 from mico.deep.config.run import Run
 from mico.deep.envs import AbstractHostEnv, environment
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.types import Spec
 
 WORKING = 1.2  # what a program takes in all, in units of replay and parameters: as measured on an H200 (docs/speed.md)
@@ -36,7 +36,7 @@ class Shape(NamedTuple):
         spec = run.env.spec
 
         def state() -> Any:
-            params = learner.fresh_params(run, spec)
+            params = init_params(run, spec)
             return params, params, run.agent.optimiser().init(params), run.replay.init(spec)
 
         leaves = jax.tree.leaves(jax.eval_shape(state))

@@ -8,7 +8,7 @@ from typing import Any
 
 from mico._checks import count
 from mico._suggestions import near
-from mico.deep.fields import flat
+from mico.deep.fields import flatten
 from mico.sweeps.absent import Shape, shape_of
 
 _LISTS = ("env", "agent", "metric", "seeds")
@@ -170,7 +170,7 @@ def named_values(entry: str, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ValueError(f"{entry} must give values to names of fields, got {given!r}")
     found = {}
-    for written, value in flat(given).items():
+    for written, value in flatten(given).items():
         name = written.replace("-", "_")
         if name in found:
             raise ValueError(f"{entry} gives {name} twice, with - and with _")

@@ -8,7 +8,7 @@ if find_spec("torch") is None:
     raise ModuleNotFoundError(f"mico.torch needs PyTorch: {install_hint('torch')}")
 
 from mico.torch.losses import METRIC_LOSSES, KSMeLoss, MICoLoss, SimSRLoss, mico_distance, mico_distances
-from mico.torch.pairing import AbstractPairLoss, FirstStep, Pairs, Sink
+from mico.torch.pairing import AbstractPairLoss, FirstStep, PairBatch, Sink
 
 __all__ = [
     "METRIC_LOSSES",
@@ -16,7 +16,7 @@ __all__ = [
     "FirstStep",
     "KSMeLoss",
     "MICoLoss",
-    "Pairs",
+    "PairBatch",
     "SimSRLoss",
     "Sink",
     "mico_distance",

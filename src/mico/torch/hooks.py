@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from mico.torch.pairing import AbstractPairLoss, Pairs, Sink
+from mico.torch.pairing import AbstractPairLoss, PairBatch, Sink
 
 Observations = Tensor | Mapping[str, Tensor]
 
@@ -125,13 +125,13 @@ class MetricLossHook:
             return (_AddLoss.apply(outputs[0], loss, alpha), *rest)
         return _AddLoss.apply(outputs, loss, alpha)
 
-    def _pairs(self, batch: ReplayBatch, online: Tensor) -> Pairs:
+    def _pairs(self, batch: ReplayBatch, online: Tensor) -> PairBatch:
         with torch.no_grad():
             target = represent(self.target, self.layer, batch.observations, self.encode)
             target_next = self._target_next
             if target_next is None:
                 target_next = represent(self.target, self.layer, batch.next_observations, self.encode)
-        pairs = Pairs(online, target, target_next, batch.reward, self.bootstrap, batch.terminal)
+        pairs = PairBatch(online, target, target_next, batch.reward, self.bootstrap, batch.terminal)
         if self.metric.terminals == "bootstrap":
             return pairs
         zeros = _zeros(batch.observations)

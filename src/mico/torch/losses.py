@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from mico.torch.pairing import AbstractPairLoss, Horizon, Second, check_number
-from mico.torch.vectors import compared, products
+from mico.torch.vectors import inner_products, pairwise_cosine
 
 _ROUNDING = 16  # squared sines up to this many units of rounding, which a long product may gather, are taken for 0
 
@@ -31,10 +31,10 @@ class MICoLoss(AbstractPairLoss):
             (`"frozen"`), or the `"online"` one with gradients.
         error: ρ, the `"huber"` or the `"squared"` error.
         horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `Pairs.first_step`.
+            `PairBatch.first_step`.
         terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
             without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `Pairs.terminal` and `Pairs.sink`).
+            `PairBatch.terminal` and `PairBatch.sink`).
         beta: β, the weight of the angle, at least 0.
 
     Raises:
@@ -42,10 +42,10 @@ class MICoLoss(AbstractPairLoss):
 
     Examples:
         >>> import torch
-        >>> from mico.torch import MICoLoss, Pairs
+        >>> from mico.torch import MICoLoss, PairBatch
         >>> phi = torch.tensor([[2.0, 0.0], [0.0, 3.0]], requires_grad=True)  # of two observations, by your encoder
         >>> mico = MICoLoss(alpha=0.01, beta=0.1)
-        >>> loss = mico(Pairs(phi, phi.detach(), phi.detach(), reward=torch.tensor([1.0, 0.0]), bootstrap=0.99))
+        >>> loss = mico(PairBatch(phi, phi.detach(), phi.detach(), reward=torch.tensor([1.0, 0.0]), bootstrap=0.99))
         >>> (mico.alpha * loss).backward()  # beside (1 - mico.alpha) * your TD loss
         >>> tuple(phi.grad.shape)
         (2, 2)
@@ -57,7 +57,7 @@ class MICoLoss(AbstractPairLoss):
         super().__post_init__()
         check_number("beta", self.beta, math.inf)
 
-    def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+    def pairwise(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
         r"""Compute $U(x, y)$ of every x with every y."""
         return mico_distances(x, y, self.beta)
 
@@ -79,27 +79,27 @@ class KSMeLoss(AbstractPairLoss):
             (`"frozen"`), or the `"online"` one with gradients.
         error: ρ, the `"huber"` or the `"squared"` error.
         horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `Pairs.first_step`.
+            `PairBatch.first_step`.
         terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
             without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `Pairs.terminal` and `Pairs.sink`).
+            `PairBatch.terminal` and `PairBatch.sink`).
 
     Raises:
         ValueError: If a field has no such value.
 
     Examples:
         >>> import torch
-        >>> from mico.torch import KSMeLoss, Pairs
+        >>> from mico.torch import KSMeLoss, PairBatch
         >>> phi = torch.eye(2)
-        >>> KSMeLoss(error="squared")(Pairs(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
+        >>> KSMeLoss(error="squared")(PairBatch(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
         0.5
     """
 
-    def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+    def pairwise(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
         r"""Compute $\langle x, y\rangle$ of every x with every y."""
-        return products(x, y)
+        return inner_products(x, y)
 
-    def immediate(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def reward_term(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Turn differences of rewards into similarities, 1 − ½|r_x − r_y|."""
         return 1 - gap / 2
 
@@ -120,19 +120,19 @@ class SimSRLoss(AbstractPairLoss):
             (`"frozen"`), or the `"online"` one with gradients.
         error: ρ, the `"huber"` or the `"squared"` error.
         horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `Pairs.first_step`; without it the transitions are taken to be of one step.
+            `PairBatch.first_step`; without it the transitions are taken to be of one step.
         terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
             without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `Pairs.terminal` and `Pairs.sink`).
+            `PairBatch.terminal` and `PairBatch.sink`).
 
     Raises:
         ValueError: If a field has no such value.
 
     Examples:
         >>> import torch
-        >>> from mico.torch import Pairs, SimSRLoss
+        >>> from mico.torch import PairBatch, SimSRLoss
         >>> phi = torch.eye(2)
-        >>> SimSRLoss(error="squared")(Pairs(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
+        >>> SimSRLoss(error="squared")(PairBatch(phi, phi, phi, reward=torch.zeros(2), bootstrap=0.0)).item()
         0.5
     """
 
@@ -140,9 +140,9 @@ class SimSRLoss(AbstractPairLoss):
     second: Second = "online"
     horizon: Horizon = "one-step"
 
-    def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+    def pairwise(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
         r"""Compute $1 - \cos$ of every x with every y."""
-        return 1 - compared(x, y).cosine
+        return 1 - pairwise_cosine(x, y).cosine
 
 
 def mico_distance(x: Float[Tensor, "*n D"], y: Float[Tensor, "*n D"], beta: float) -> Float[Tensor, "*n"]:
@@ -182,7 +182,7 @@ def mico_distances(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"], beta:
         >>> mico_distances(torch.eye(3), torch.eye(3)[:2], beta=0.0).tolist()
         [[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]
     """
-    cosine, length, other = compared(x, y)
+    cosine, length, other = pairwise_cosine(x, y)
     return (length[..., :, None] ** 2 + other[..., None, :] ** 2) / 2 + beta * _angle(cosine)
 
 

@@ -15,7 +15,7 @@ from torch.nn.functional import huber_loss, mse_loss
 Second = Literal["target", "frozen", "online"]
 Horizon = Literal["n-step", "one-step"]
 
-ERRORS = {"huber": huber_loss, "squared": mse_loss}
+ELEMENTWISE_LOSSES = {"huber": huber_loss, "squared": mse_loss}
 
 
 class FirstStep(NamedTuple):
@@ -46,7 +46,7 @@ class Sink(NamedTuple):
     target: Float[Tensor, " D"]
 
 
-class Pairs(NamedTuple):
+class PairBatch(NamedTuple):
     r"""A batch of B transitions, as representations of D numbers; the loss pairs its rows.
 
     Args:
@@ -61,9 +61,9 @@ class Pairs(NamedTuple):
 
     Examples:
         >>> import torch
-        >>> from mico.torch import MICoLoss, Pairs
+        >>> from mico.torch import MICoLoss, PairBatch
         >>> phi = torch.ones(2, 3)
-        >>> MICoLoss()(Pairs(phi, phi, phi, reward=torch.tensor([0.0, 1.0]), bootstrap=0.99)).item() > 0
+        >>> MICoLoss()(PairBatch(phi, phi, phi, reward=torch.tensor([0.0, 1.0]), bootstrap=0.99)).item() > 0
         True
     """
 
@@ -93,8 +93,8 @@ class PairValues(NamedTuple):
 class AbstractPairLoss(ABC):
     r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs of a batch.
 
-    To define a loss of your own, subclass it as a frozen dataclass and define `measures`, the $m$ that is learnt of a
-    pair; override `immediate` if the rewards enter the target otherwise than as $|r_x - r_y|$. Fields, names and
+    To define a loss of your own, subclass it as a frozen dataclass and define `pairwise`, the $m$ that is learnt of a
+    pair; override `reward_term` if the rewards enter the target otherwise than as $|r_x - r_y|$. Fields, names and
     defaults are those of the JAX losses in `mico.deep.metric_losses`.
 
     Args:
@@ -106,7 +106,7 @@ class AbstractPairLoss(ABC):
             (`"frozen"`), or the `"online"` one with gradients.
         error: ρ, the `"huber"` or the `"squared"` error.
         horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `Pairs.first_step`.
+            `PairBatch.first_step`.
         terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
             without rewards that is never left, seen as the all-zero observation (`"absorbing"`).
     """
@@ -128,18 +128,18 @@ class AbstractPairLoss(ABC):
         check_number("alpha", self.alpha, 1.0)
 
     @abstractmethod
-    def measures(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+    def pairwise(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
         """Measure every x with every y: the distance, or the kernel, that is learnt."""
 
     def measure(self, x: Float[Tensor, "*n D"], y: Float[Tensor, "*n D"]) -> Float[Tensor, "*n"]:
         """Measure each x with its own y."""
-        return self.measures(x[..., None, :], y[..., None, :])[..., 0, 0]
+        return self.pairwise(x[..., None, :], y[..., None, :])[..., 0, 0]
 
-    def immediate(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    def reward_term(self, gap: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         """Turn differences of rewards into their part of the target."""
         return gap
 
-    def __call__(self, pairs: Pairs, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
+    def __call__(self, pairs: PairBatch, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
         """Average the error over the pairs, without the weight α.
 
         Args:
@@ -156,9 +156,9 @@ class AbstractPairLoss(ABC):
 
     def mean_error(self, values: PairValues) -> Float[Tensor, ""]:
         """Average the error of the predictions over the pairs that count."""
-        return values.mean(ERRORS[self.error](values.prediction, values.target, reduction="none"))
+        return values.mean(ELEMENTWISE_LOSSES[self.error](values.prediction, values.target, reduction="none"))
 
-    def evaluate(self, pairs: Pairs, generator: torch.Generator | None = None) -> PairValues:
+    def evaluate(self, pairs: PairBatch, generator: torch.Generator | None = None) -> PairValues:
         """Compute the prediction and the target of every pair; the arguments are those of a call."""
         pairs = self._select(pairs)
         second = {"target": pairs.target.detach(), "frozen": pairs.online.detach(), "online": pairs.online}[self.second]
@@ -167,7 +167,7 @@ class AbstractPairLoss(ABC):
             reward = reward.to(torch.promote_types(pairs.online.dtype, torch.float32))
         size, device = reward.shape[0], reward.device
         if self.pairs == "all":
-            prediction, later = self.measures(pairs.online, second), self.measures(after, after)
+            prediction, later = self.pairwise(pairs.online, second), self.pairwise(after, after)
             gap = (reward[:, None] - reward).abs()
             same = torch.eye(size, dtype=torch.bool, device=device)
         else:
@@ -176,11 +176,11 @@ class AbstractPairLoss(ABC):
             prediction, later = self.measure(pairs.online, second[order]), self.measure(after, after[order])
             gap = (reward - reward[order]).abs()
             same = order == torch.arange(size, device=device)
-        target = self.immediate(gap) + pairs.bootstrap * later
+        target = self.reward_term(gap) + pairs.bootstrap * later
         mask = ~same if self.self_pairs == "exclude" else torch.ones_like(same)
         return PairValues(prediction, target.to(prediction.dtype), mask)
 
-    def _select(self, pairs: Pairs) -> Pairs:
+    def _select(self, pairs: PairBatch) -> PairBatch:
         """Apply `horizon` and `terminals`: the first steps alone, and a row for the sink."""
         if self.horizon == "one-step" and pairs.first_step is not None:
             reward, target_next, terminal, bootstrap = pairs.first_step
@@ -203,7 +203,7 @@ class AbstractPairLoss(ABC):
         )
 
 
-def _check(pairs: Pairs) -> None:
+def _check(pairs: PairBatch) -> None:
     """Refuse what is no tensor with a row per transition: other shapes could be broadcast to something else."""
     if not isinstance(pairs.online, Tensor):
         raise ValueError(f"online must be a tensor, got {type(pairs.online).__name__}")

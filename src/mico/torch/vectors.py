@@ -10,7 +10,7 @@ _SHORT = 2.0**-48  # squares of lengths below this lose digits in float32
 _LIFT = 2.0**60  # but not if the vector is multiplied by this first
 
 
-class Compared(NamedTuple):
+class PairwiseCosine(NamedTuple):
     """The cosine of every x with every y (1 if both are zero, 0 if one is), and the lengths of both."""
 
     cosine: Float[Tensor, "*n B C"]
@@ -18,16 +18,16 @@ class Compared(NamedTuple):
     other: Float[Tensor, "*n C"]
 
 
-def compared(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Compared:
+def pairwise_cosine(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> PairwiseCosine:
     """Compare in float32 at least, whatever the networks compute in, also for lengths from 1e-20 to 1e15."""
     x, y = _wide(x), _wide(y)
     length, other = _length(x), _length(y)
-    cosine = products(_unit(x, length), _unit(y, other))
+    cosine = inner_products(_unit(x, length), _unit(y, other))
     both_zero = (length == 0)[..., :, None] & (other == 0)[..., None, :]
-    return Compared(cosine + both_zero, length, other)
+    return PairwiseCosine(cosine + both_zero, length, other)
 
 
-def products(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
+def inner_products(x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
     r"""Compute $\langle x, y \rangle$ of every x with every y, in float32 at least, also under autocast."""
     x, y = _wide(x), _wide(y)
     with torch.autocast(x.device.type, enabled=False):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.elementwise_losses import ERRORS, huber
+from mico.deep.elementwise_losses import ELEMENTWISE_LOSSES, huber
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_values_and_slopes(error, expected, slope):
 
 
 def test_names():
-    assert ERRORS["huber"](jnp.float32(3.0)) == 2.5
-    assert ERRORS["squared"](jnp.float32(3.0)) == 9.0
+    assert ELEMENTWISE_LOSSES["huber"](jnp.float32(3.0)) == 2.5
+    assert ELEMENTWISE_LOSSES["squared"](jnp.float32(3.0)) == 9.0

@@ -8,16 +8,16 @@ import optax
 from jaxtyping import Array, Float, Key, Shaped
 
 from mico.deep.extensions import ConfigModule
-from mico.deep.fields import check_choices, check_least, check_range, fixed, number
-from mico.deep.networks.encoders import Network, Sizes
-from mico.deep.types import Batch, Features, Latents, Params, Spec, Views
+from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
+from mico.deep.networks.encoders import NetworkConfig, RepresentationSizes
+from mico.deep.types import ActorLatents, Batch, Features, Params, Spec, Views
 
 
-class Outlook(NamedTuple):
+class Prediction(NamedTuple):
     """Of one state: values of its actions, or the numbers of what an actor would do; and what is expected of it."""
 
-    numbers: Float[Array, " K"]
-    worth: Float[Array, ""]
+    action_values: Float[Array, " K"]
+    state_value: Float[Array, ""]
 
 
 class AbstractAgent(ConfigModule):
@@ -30,17 +30,17 @@ class AbstractAgent(ConfigModule):
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     preset_like: ClassVar[str | None] = None  # dqn, or sac where actions are continuous
 
-    horizon: int = fixed(1, "Steps n of the n-step return that a TD target sums before it bootstraps.")
-    discount: float = number(0.99, "Discount factor γ that the agent learns with.")
-    learning_rate: float = number(6.25e-5, "Learning rate of Adam.")
-    adam_epsilon: float = number(1.5e-4, "Epsilon of Adam, added to the root of the second moment.")
-    reward_clip: float | None = number(
+    horizon: int = static_field(1, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    discount: float = traced_field(0.99, "Discount factor γ that the agent learns with.")
+    learning_rate: float = traced_field(6.25e-5, "Learning rate of Adam.")
+    adam_epsilon: float = traced_field(1.5e-4, "Epsilon of Adam, added to the root of the second moment.")
+    reward_clip: float | None = traced_field(
         None, "Clip the rewards that are learnt from to ± this, or `none`. Logged returns are never clipped."
     )
-    importance: Literal["weighted", "none"] = fixed(
+    importance: Literal["weighted", "none"] = static_field(
         "weighted", "Importance weights of the TD losses with prioritised replay, or none."
     )
-    priorities: Literal["combined", "td"] = fixed(
+    priorities: Literal["combined", "td"] = static_field(
         "combined",
         "Loss that replay priorities are made of: TD and metric loss (without DBC's, which may be negative), or TD"
         " alone.",
@@ -51,7 +51,7 @@ class AbstractAgent(ConfigModule):
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, horizon=1)
+        check_minimum(self, horizon=1)
         check_range(self, discount=(0.0, 1.0), learning_rate=(0.0, float("inf")))
         check_range(self, adam_epsilon=(1e-30, 1.0))  # a step of Adam's is 0/0 where no gradient ever came
         if self.reward_clip is not None:
@@ -66,32 +66,32 @@ class AbstractAgent(ConfigModule):
         """Refuse a metric loss, or none, that this agent cannot be trained with."""
 
     @abstractmethod
-    def init(self, sizes: Sizes, spec: Spec, network: Network, *, key: Key[Array, ""]) -> Any:
+    def init(self, sizes: RepresentationSizes, spec: Spec, network: NetworkConfig, *, key: Key[Array, ""]) -> Any:
         """The head, before anything is learnt."""
 
     @abstractmethod
     def act(
-        self, params: Params, observation: Shaped[Array, "..."], epsilon: Float[Array, ""], keys: Key[Array, "2"]
+        self,
+        params: Params,
+        observation: Shaped[Array, "..."],
+        epsilon: Float[Array, ""],
+        keys: Key[Array, "2"],
+        *,
+        explore: bool = True,
     ) -> Shaped[Array, "..."]:
-        """An action while it learns: with probability ε any."""
+        """Choose an action as in training, or without `explore` the best one; with probability ε any, either way."""
 
     @abstractmethod
-    def perform(
-        self, params: Params, observation: Shaped[Array, "..."], epsilon: Float[Array, ""], keys: Key[Array, "2"]
-    ) -> Shaped[Array, "..."]:
-        """What it takes for the best action, or with probability ε any."""
-
-    @abstractmethod
-    def losses(
+    def loss(
         self, params: Params, target: Params, seen: Views, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Float[Array, " B"], Float[Array, ""]]:
         """The TD loss of each sample, and what else is minimised."""
 
     @abstractmethod
-    def outlook(self, params: Params, observation: Shaped[Array, "..."], key: Key[Array, ""]) -> Outlook:
+    def predict(self, params: Params, observation: Shaped[Array, "..."], key: Key[Array, ""]) -> Prediction:
         """What it makes of one state."""
 
-    def look(
+    def metrics(
         self, params: Params, observations: Shaped[Array, "B ..."], key: Key[Array, ""]
     ) -> dict[str, Float[Array, ""]]:
         """What a row of the log says of a batch beyond what all agents have: numbers by name."""
@@ -103,7 +103,7 @@ class AbstractAgent(ConfigModule):
         del params
         return target
 
-    def latents(self, params: Params, target: Params, features: Features) -> Latents:
+    def actor_latents(self, params: Params, target: Params, features: Features) -> ActorLatents:
         """The actor's own view of a batch."""
         raise ValueError(f"{type(self).__name__} has no actor, which the metric loss asks for")
 

@@ -4,14 +4,14 @@ from typing import Literal
 
 from mico.deep.agents import td
 from mico.deep.agents.value_agent import AbstractValueAgent
-from mico.deep.fields import fixed
-from mico.deep.networks.encoders import Head
+from mico.deep.fields import static_field
+from mico.deep.networks.heads import Head
 
 
 class DQN(AbstractValueAgent):
     """DQN (Mnih et al., 2015), with Adam as in Dopamine; the squared error, or Huber's as in the paper's appendix."""
 
-    error: Literal["squared", "huber"] = fixed(
+    error: Literal["squared", "huber"] = static_field(
         "squared", "Loss of a TD error: squared, or Huber as in the MICo paper's appendix."
     )
 

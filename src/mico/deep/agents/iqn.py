@@ -10,10 +10,11 @@ from jaxtyping import Array, Float, Key
 
 from mico.deep.agents import td
 from mico.deep.agents.value_agent import AbstractValueAgent, Transition
-from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.networks.encoders import Head, Network
+from mico.deep.fields import check_minimum, check_range, static_field, traced_field
+from mico.deep.networks.encoders import NetworkConfig
+from mico.deep.networks.heads import Head
 from mico.deep.networks.kernels.gated_matmul import gated_product
-from mico.deep.networks.layers import Dense, Precision, number_type
+from mico.deep.networks.layers import Dense, Precision, float_dtype
 from mico.deep.types import Views
 
 
@@ -25,7 +26,7 @@ class QuantileHead(eqx.Module):
     cosines: int = eqx.field(static=True)
     precision: Precision = eqx.field(static=True)
 
-    def __init__(self, size: int, num_actions: int, network: Network, cosines: int, *, key: Key[Array, ""]):
+    def __init__(self, size: int, num_actions: int, network: NetworkConfig, cosines: int, *, key: Key[Array, ""]):
         first, second = jax.random.split(key)
         self.embedding = Dense(cosines, size, network.initialiser, key=first)
         self.head = Head(size, num_actions, 1, network, key=second)
@@ -34,7 +35,7 @@ class QuantileHead(eqx.Module):
     def __call__(self, phi: Float[Array, "*B D"], tau: Float[Array, " N"]) -> Float[Array, "*B N A"]:
         """The quantiles of one state, or of a batch at the same fractions."""
         waves = jnp.cos(jnp.pi * jnp.arange(1, self.cosines + 1) * tau[:, None])
-        phi, waves = (numbers.astype(number_type(self.precision)) for numbers in (phi, waves))
+        phi, waves = (numbers.astype(float_dtype(self.precision)) for numbers in (phi, waves))
         gates, hidden = jax.nn.relu(self.embedding(waves)), self.head.hidden
         if phi.ndim != 2 or hidden is None:
             return self.head(phi[..., None, :] * gates)[..., 0]
@@ -53,21 +54,23 @@ class Quantiles(NamedTuple):
 class AbstractImplicitAgent(AbstractValueAgent):
     """Quantiles at sampled fractions."""
 
-    horizon: int = fixed(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
-    learning_rate: float = number(5e-5, "Learning rate of Adam.")
-    adam_epsilon: float = number(3.125e-4, "Epsilon of Adam, added to the root of the second moment.")
-    num_quantiles: int = fixed(64, "Sampled quantile fractions of the prediction.")
-    num_target_quantiles: int = fixed(64, "Sampled quantile fractions of the target.")
-    num_policy_quantiles: int = fixed(32, "Sampled quantile fractions whose mean is the value of an action.")
-    num_cosines: int = fixed(64, "Cosine features that embed a quantile fraction.")
-    kappa: float = number(1.0, "Error at which the Huber loss of quantiles turns linear; 0 is the absolute error.")
-    fractions: Literal["each", "shared"] = fixed(
+    horizon: int = static_field(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    learning_rate: float = traced_field(5e-5, "Learning rate of Adam.")
+    adam_epsilon: float = traced_field(3.125e-4, "Epsilon of Adam, added to the root of the second moment.")
+    num_quantiles: int = static_field(64, "Sampled quantile fractions of the prediction.")
+    num_target_quantiles: int = static_field(64, "Sampled quantile fractions of the target.")
+    num_policy_quantiles: int = static_field(32, "Sampled quantile fractions whose mean is the value of an action.")
+    num_cosines: int = static_field(64, "Cosine features that embed a quantile fraction.")
+    kappa: float = traced_field(
+        1.0, "Error at which the Huber loss of quantiles turns linear; 0 is the absolute error."
+    )
+    fractions: Literal["each", "shared"] = static_field(
         "each", "Draw quantile fractions for each sample, or once a batch and shared, as in the released code."
     )
 
     def __check_init__(self) -> None:
         check_range(self, kappa=(0.0, float("inf")))
-        check_least(self, num_quantiles=1, num_target_quantiles=1, num_policy_quantiles=1, num_cosines=1)
+        check_minimum(self, num_quantiles=1, num_target_quantiles=1, num_policy_quantiles=1, num_cosines=1)
 
     def make_head(self, size, num_actions, network, *, key):
         return QuantileHead(size, num_actions, network, self.num_cosines, key=key)
@@ -75,9 +78,9 @@ class AbstractImplicitAgent(AbstractValueAgent):
     def q_values(self, head, phi, key):
         return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=-2)
 
-    def losses(self, params, target, seen, batch, key):
+    def loss(self, params, target, seen, batch, key):
         if self.fractions == "each":
-            return super().losses(params, target, seen, batch, key)
+            return super().loss(params, target, seen, batch, key)
         states = Views(seen.online, seen.target, seen.target_next)
         tau, found = self.quantiles(params.head, target.head, states, key)
         transitions = Transition(batch.action, batch.reward, batch.discount)
@@ -98,7 +101,7 @@ class AbstractImplicitAgent(AbstractValueAgent):
     def regression(self, tau: Float[Array, " N"], found: Quantiles, transition: Transition) -> Float[Array, ""]:
         """The loss of one transition, its quantiles given."""
         goal = self.target_quantiles(transition, found.later.T, found.values)
-        return td.quantile_huber(td.taken(found.now.T, transition.action), tau, goal, self.kappa)
+        return td.quantile_huber(td.select_action(found.now.T, transition.action), tau, goal, self.kappa)
 
     @abstractmethod
     def target_values(self, target: QuantileHead, phi: Views, key: Key[Array, ""]) -> Any:

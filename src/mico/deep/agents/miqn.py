@@ -4,15 +4,15 @@ import jax
 
 from mico.deep.agents import td
 from mico.deep.agents.iqn import AbstractImplicitAgent
-from mico.deep.fields import check_range, number
+from mico.deep.fields import check_range, traced_field
 
 
 class MIQN(AbstractImplicitAgent):
     """M-IQN (Vieillard et al., 2020): IQN whose reward has the scaled log-policy added, and a soft next value."""
 
-    temperature: float = number(0.03, "Temperature τ of the policy softmax(Q / τ).")
-    munchausen: float = number(0.9, "Share of the scaled log-policy τ log π(a|s) that is added to the reward.")
-    clip: float = number(-1.0, "Lower bound of the scaled log-policy τ log π(a|s).")
+    temperature: float = traced_field(0.03, "Temperature τ of the policy softmax(Q / τ).")
+    munchausen: float = traced_field(0.9, "Share of the scaled log-policy τ log π(a|s) that is added to the reward.")
+    clip: float = traced_field(-1.0, "Lower bound of the scaled log-policy τ log π(a|s).")
 
     def __check_init__(self) -> None:
         check_range(self, temperature=(1e-6, float("inf")), munchausen=(0.0, 1.0), clip=(float("-inf"), 0.0))

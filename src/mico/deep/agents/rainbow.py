@@ -5,19 +5,19 @@ import jax.numpy as jnp
 
 from mico.deep.agents import td
 from mico.deep.agents.value_agent import AbstractValueAgent
-from mico.deep.fields import check_least, check_range, fixed, number
-from mico.deep.networks.encoders import Head
+from mico.deep.fields import check_minimum, check_range, static_field, traced_field
+from mico.deep.networks.heads import Head
 
 
 class Rainbow(AbstractValueAgent):
     """C51 with n-step returns, made for a prioritised replay (Dopamine's Rainbow): no dueling, noise or double Q."""
 
-    horizon: int = fixed(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
-    num_atoms: int = fixed(51, "Atoms of the return distribution.")
-    support: float = number(10.0, "Largest return that the atoms represent: they are evenly spaced in ± this.")
+    horizon: int = static_field(3, "Steps n of the n-step return that a TD target sums before it bootstraps.")
+    num_atoms: int = static_field(51, "Atoms of the return distribution.")
+    support: float = traced_field(10.0, "Largest return that the atoms represent: they are evenly spaced in ± this.")
 
     def __check_init__(self) -> None:
-        check_least(self, num_atoms=2)
+        check_minimum(self, num_atoms=2)
         check_range(self, support=(1e-6, float("inf")))
 
     def atoms(self):

@@ -8,21 +8,21 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from mico.deep.agents.agent import AbstractAgent, Outlook
-from mico.deep.fields import check_range, fixed, number
+from mico.deep.agents.agent import AbstractAgent, Prediction
+from mico.deep.fields import check_range, static_field, traced_field
 from mico.deep.networks.layers import Perceptron, Projection
-from mico.deep.types import Latents, Params
+from mico.deep.types import ActorLatents, Params
 
 _LOG_DEVIATIONS = (-10.0, 2.0)  # the released code has no bounds
 
 
-class Gaussian(NamedTuple):
+class TanhGaussian(NamedTuple):
     """A normal law of each number of an action, before a tanh."""
 
     mean: Float[Array, "*B A"]
     log_deviation: Float[Array, "*B A"]
 
-    def draw(self, key: Key[Array, ""]) -> tuple[Float[Array, "*B A"], Float[Array, "*B"]]:
+    def sample(self, key: Key[Array, ""]) -> tuple[Float[Array, "*B A"], Float[Array, "*B"]]:
         r"""$a = \tanh u$ and $\log \pi(a) = \log N(u) - \sum_i \log(1 - \tanh^2 u_i)$."""
         noise = jax.random.normal(key, self.mean.shape)
         raw = self.mean + jnp.exp(self.log_deviation) * noise
@@ -31,7 +31,7 @@ class Gaussian(NamedTuple):
         return jnp.tanh(raw), (density - slope).sum(axis=-1)
 
 
-class Heads(eqx.Module):
+class ActorCritic(eqx.Module):
     """The actor with a projection of its own, two critics, and the logarithm of the temperature."""
 
     projection: Projection | None
@@ -44,9 +44,9 @@ class Heads(eqx.Module):
         features = jax.lax.stop_gradient(features)
         return features.astype(float) if self.projection is None else self.projection(features)
 
-    def policy(self, latent: Float[Array, "*B D"]) -> Gaussian:
+    def policy(self, latent: Float[Array, "*B D"]) -> TanhGaussian:
         mean, log_deviation = jnp.split(self.actor(latent), 2, axis=-1)
-        return Gaussian(mean, jnp.clip(log_deviation, *_LOG_DEVIATIONS))
+        return TanhGaussian(mean, jnp.clip(log_deviation, *_LOG_DEVIATIONS))
 
     def values(self, latent: Float[Array, "*B D"], action: Float[Array, "*B A"]) -> Float[Array, "critics ..."]:
         """Of an action, by either critic."""
@@ -61,19 +61,21 @@ class SAC(AbstractAgent):
     The critics train the representation; the actor projects the encoder's features by itself, without training them.
     """
 
-    learning_rate: float = number(3e-4, "Learning rate of Adam.")
-    adam_epsilon: float = number(1e-8, "Epsilon of Adam, added to the root of the second moment.")
-    target_rate: float = number(0.005, "Rate of the moving average that makes the target network, for each update.")
-    reward_scale: float = number(
+    learning_rate: float = traced_field(3e-4, "Learning rate of Adam.")
+    adam_epsilon: float = traced_field(1e-8, "Epsilon of Adam, added to the root of the second moment.")
+    target_rate: float = traced_field(
+        0.005, "Rate of the moving average that makes the target network, for each update."
+    )
+    reward_scale: float = traced_field(
         0.1, "Factor of the rewards in the critics' target; a metric loss sees unscaled rewards."
     )
-    entropy: float = number(-0.5, "Target entropy of the policy, for each dimension of an action.")
-    next_action: Literal["sampled", "mean"] = fixed(
+    entropy: float = traced_field(-0.5, "Target entropy of the policy, for each dimension of an action.")
+    next_action: Literal["sampled", "mean"] = static_field(
         "sampled",
         "Next action in the critics' target: sampled from the policy, or the mean action of the target policy with the"
         " log-probability of a sample.",
     )
-    critics_read: Literal["representation", "actor"] = fixed(
+    critics_read: Literal["representation", "actor"] = static_field(
         "representation",
         "Input of the critics: the representation φ, or the actor's projection, which leaves training φ to the metric"
         " loss.",
@@ -96,20 +98,18 @@ class SAC(AbstractAgent):
 
     def init(self, sizes, spec, network, *, key):
         keys = jax.random.split(key, 4)
-        projection = network.project(sizes.features, key=keys[0]) if network.latent else None
+        projection = network.make_projection(sizes.features, key=keys[0]) if network.latent else None
         hidden = (network.hidden, network.hidden) if network.hidden else ()
         actor, critic = (sizes.phi, *hidden, 2 * spec.action_size), (sizes.phi + spec.action_size, *hidden, 1)
         one, other = (Perceptron(critic, "xavier", key=own) for own in keys[2:])  # as released, unlike the encoder
-        return Heads(projection, Perceptron(actor, "xavier", key=keys[1]), (one, other), jnp.zeros(()))
+        return ActorCritic(projection, Perceptron(actor, "xavier", key=keys[1]), (one, other), jnp.zeros(()))
 
-    def act(self, params, observation, epsilon, keys):
-        action, _ = self._policy(params, observation).draw(keys[0])
+    def act(self, params, observation, epsilon, keys, *, explore=True):
+        policy = self._policy(params, observation)
+        action = policy.sample(keys[0])[0] if explore else jnp.tanh(policy.mean)
         return _any_instead(action, epsilon, keys[1])
 
-    def perform(self, params, observation, epsilon, keys):
-        return _any_instead(jnp.tanh(self._policy(params, observation).mean), epsilon, keys[1])
-
-    def losses(self, params, target, seen, batch, key):
+    def loss(self, params, target, seen, batch, key):
         r"""$\tfrac12\sum_k (Q_k(x, a) - y)^2$ of each sample; and the actor's $\mathbb E[\alpha\log\pi - \min_k Q_k]$,
         with the temperature's $\mathbb E[\alpha(-\log\pi - \bar H)]$.
         """
@@ -121,34 +121,34 @@ class SAC(AbstractAgent):
         actor = jax.vmap(head.latent)(features.now)
         latent = actor if self.critics_read == "actor" else seen.online
         critic = ((head.values(latent, batch.action) - aim) ** 2).sum(axis=0) / 2
-        action, log_chance = head.policy(actor).draw(of_actor)
+        action, log_chance = head.policy(actor).sample(of_actor)
         temperature, size = jnp.exp(head.log_temperature), batch.action.shape[-1]
         worth = jax.lax.stop_gradient(head).values(jax.lax.stop_gradient(latent), action).min(axis=0)
         policy = (jax.lax.stop_gradient(temperature) * log_chance - worth).mean()
         surprise = jax.lax.stop_gradient(-log_chance).mean()
         return critic, policy + temperature * (surprise - self.entropy * size)
 
-    def outlook(self, params, observation, key):
+    def predict(self, params, observation, key):
         """The mean action, and what the critics say of it."""
         head, features = params.head, params.encoder.features(observation)
         actor = head.latent(features)
-        latent = actor if self.critics_read == "actor" else params.encoder.projected(features)
+        latent = actor if self.critics_read == "actor" else params.encoder.project(features)
         action = jnp.tanh(head.policy(actor).mean)
-        return Outlook(action, head.values(latent, action).min(axis=0))
+        return Prediction(action, head.values(latent, action).min(axis=0))
 
-    def look(self, params, observations, key):
+    def metrics(self, params, observations, key):
         """The actor's entropy, by a draw for each state, and the temperature."""
-        _, log_chance = jax.vmap(lambda observation: self._policy(params, observation))(observations).draw(key)
+        _, log_chance = jax.vmap(lambda observation: self._policy(params, observation))(observations).sample(key)
         return {"entropy": -log_chance.mean(), "temperature": jnp.exp(params.head.log_temperature)}
 
     def followed(self, target, params):
         return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)
 
-    def latents(self, params, target, features):
+    def actor_latents(self, params, target, features):
         now, later = (jax.vmap(head.latent) for head in (params.head, target.head))
-        return Latents(now(features.now), later(features.target_later))
+        return ActorLatents(now(features.now), later(features.target_later))
 
-    def _policy(self, params: Params, observation: Any) -> Gaussian:
+    def _policy(self, params: Params, observation: Any) -> TanhGaussian:
         return params.head.policy(params.head.latent(params.encoder.features(observation)))
 
     def _target(self, params, target, seen, batch, key) -> Float[Array, " B"]:
@@ -156,9 +156,9 @@ class SAC(AbstractAgent):
         by_target = jax.vmap(target.head.latent)(seen.features.target_later)
         if self.next_action == "mean":
             policy = target.head.policy(by_target)
-            action, (_, log_chance) = jnp.tanh(policy.mean), policy.draw(key)
+            action, (_, log_chance) = jnp.tanh(policy.mean), policy.sample(key)
         else:
-            action, log_chance = params.head.policy(jax.vmap(params.head.latent)(seen.features.later)).draw(key)
+            action, log_chance = params.head.policy(jax.vmap(params.head.latent)(seen.features.later)).sample(key)
         latent = by_target if self.critics_read == "actor" else seen.target_next
         worth = target.head.values(latent, action).min(axis=0) - jnp.exp(params.head.log_temperature) * log_chance
         return self.reward_scale * batch.reward + batch.discount * worth

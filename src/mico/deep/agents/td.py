@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mico.deep.elementwise_losses import ERRORS
+from mico.deep.elementwise_losses import ELEMENTWISE_LOSSES
 
 _STEEPEST = 1e-30  # errors below it are as good as 0
 _TARGETS = 4  # that a loop takes at once
@@ -25,7 +25,7 @@ def q_learning(
 ) -> Scalar:
     r"""$\rho(r + \gamma \max_{a'} \bar Q(x', a') - Q(x, a))$, squared or Huber's ρ (DQN: Mnih et al., 2015)."""
     target = jax.lax.stop_gradient(reward + discount * q_next.max())
-    return ERRORS[error](target - taken(q, action))
+    return ELEMENTWISE_LOSSES[error](target - select_action(q, action))
 
 
 def categorical(
@@ -42,8 +42,8 @@ def categorical(
     """
     probabilities = jax.nn.softmax(logits_next)
     greedy = (probabilities * atoms).sum(axis=-1).argmax()
-    target = project(reward + discount * atoms, taken(probabilities, greedy), atoms)
-    return -(jax.lax.stop_gradient(target) * jax.nn.log_softmax(taken(logits, action))).sum()
+    target = project(reward + discount * atoms, select_action(probabilities, greedy), atoms)
+    return -(jax.lax.stop_gradient(target) * jax.nn.log_softmax(select_action(logits, action))).sum()
 
 
 def project(
@@ -111,7 +111,7 @@ def quantile_target(
     reward: Scalar, discount: Scalar, z_next: Float[Array, "A M"], q_next: Float[Array, " A"]
 ) -> Float[Array, " M"]:
     r"""$r + \gamma \bar Z_{\tau'}(x', \arg\max_{a'} \bar Q(x', a'))$ (IQN: Dabney et al., 2018b)."""
-    return jax.lax.stop_gradient(reward + discount * taken(z_next, q_next.argmax()))
+    return jax.lax.stop_gradient(reward + discount * select_action(z_next, q_next.argmax()))
 
 
 def munchausen_target(
@@ -130,7 +130,7 @@ def munchausen_target(
     The target of M-IQN (Vieillard, Pietquin and Geist, 2020): $\pi = \mathrm{softmax}(\bar Q / \tau)$, τ the
     temperature, α the scale, l the clip.
     """
-    bonus = jnp.clip(taken(_log_policy(q, temperature), action), clip, 0.0)
+    bonus = jnp.clip(select_action(_log_policy(q, temperature), action), clip, 0.0)
     later = _log_policy(q_next, temperature)[:, None]
     value = (jnp.exp(later / temperature) * (z_next - later)).sum(axis=0)
     return jax.lax.stop_gradient(reward + scale * bonus + discount * value)
@@ -142,7 +142,7 @@ def _log_policy(q: Float[Array, " A"], temperature: float | Scalar) -> Float[Arr
     return centred - temperature * jax.nn.logsumexp(centred / temperature)
 
 
-def taken(values: Float[Array, "A ..."], action: Action) -> Float[Array, "..."]:
+def select_action(values: Float[Array, "A ..."], action: Action) -> Float[Array, "..."]:
     """The row of an action. As a sum, because the gradient of an index is a scatter, which does not fuse."""
     chosen = (jnp.arange(values.shape[0]) == action).reshape(-1, *[1] * (values.ndim - 1))
     return jnp.where(chosen, values, 0.0).sum(axis=0)

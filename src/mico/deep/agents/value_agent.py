@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Float, Int, Key, Shaped
 
-from mico.deep.agents.agent import AbstractAgent, Outlook
-from mico.deep.networks.encoders import Network
-from mico.deep.types import Views
+from mico.deep.agents.agent import AbstractAgent, Prediction
+from mico.deep.networks.encoders import NetworkConfig
+from mico.deep.types import Params, Views
 
 
 class Transition(NamedTuple):
@@ -27,7 +27,7 @@ class AbstractValueAgent(AbstractAgent):
     targets = "copied"
 
     @abstractmethod
-    def make_head(self, size: int, num_actions: int, network: Network, *, key: Key[Array, ""]) -> Any:
+    def make_head(self, size: int, num_actions: int, network: NetworkConfig, *, key: Key[Array, ""]) -> Any:
         """What turns a representation of this size into predictions."""
 
     @abstractmethod
@@ -43,22 +43,28 @@ class AbstractValueAgent(AbstractAgent):
     def init(self, sizes, spec, network, *, key):
         return self.make_head(sizes.phi, spec.num_actions, network, key=key)
 
-    def act(self, params, observation, epsilon, keys):
+    def act(
+        self,
+        params: Params,
+        observation: Shaped[Array, "..."],
+        epsilon: Float[Array, ""],
+        keys: Key[Array, "2"],
+        *,
+        explore: bool = True,
+    ) -> Int[Array, ""]:
+        """Choose the action of the highest value, or with probability ε any; they explore by ε alone."""
         return greedy(self.q_values(params.head, params.encoder(observation), keys[0]), epsilon, keys[1])
 
-    def perform(self, params, observation, epsilon, keys):
-        return self.act(params, observation, epsilon, keys)
-
-    def losses(self, params, target, seen, batch, key):
+    def loss(self, params, target, seen, batch, key):
         states = Views(seen.online, seen.target, seen.target_next)
         transitions = Transition(batch.action, batch.reward, batch.discount)
         each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0))
         keys = jax.random.split(key, batch.reward.size)
         return each(params.head, target.head, states, transitions, keys), jnp.zeros(())
 
-    def outlook(self, params, observation, key):
+    def predict(self, params, observation, key):
         q = self.q_values(params.head, params.encoder(observation), key)
-        return Outlook(q, q.max())
+        return Prediction(q, q.max())
 
 
 def greedy(q: Float[Array, " A"], epsilon: Float[Array, ""], key: Key[Array, ""]) -> Int[Array, ""]:

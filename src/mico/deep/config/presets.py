@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from mico.deep.agents import AGENTS, DQN, IQN, MIQN, QRDQN, SAC, VALUE_AGENTS, AbstractAgent, Rainbow
 from mico.deep.config.run import Schedule
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 
 
@@ -15,7 +15,7 @@ class Preset(NamedTuple):
     """An agent's fields and all that goes with them; `alpha` is the weight of MICo, and of KSMe as released."""
 
     agent: AbstractAgent
-    network: Network
+    network: NetworkConfig
     replay: Replay
     schedule: Schedule
     alpha: float
@@ -36,7 +36,9 @@ _ACTOR: dict[str, Any] = {"latent": 50, "initialiser": "orthogonal"}
 _EACH_STEP: dict[str, Any] = {"update_period": 1, "target_period": None, "epsilon": 0.0, "epsilon_decay": 0}
 
 
-def _family(agents: Sequence[AbstractAgent], network: Network, memory: Replay, schedule: Schedule) -> dict[str, Preset]:
+def _family(
+    agents: Sequence[AbstractAgent], network: NetworkConfig, memory: Replay, schedule: Schedule
+) -> dict[str, Preset]:
     """A preset for each value agent: DQN's weights start by Xavier's rule, those of the others by fan-in."""
     found = {}
     for name, agent in zip(VALUE_AGENTS, agents, strict=True):
@@ -50,26 +52,26 @@ def _family(agents: Sequence[AbstractAgent], network: Network, memory: Replay, s
 PRESETS: dict[str, dict[str, Preset]] = {
     "minatar": _family(
         [DQN(**_ADAM), Rainbow(support=100.0, **_ADAM), QRDQN(**_ADAM), IQN(**_ADAM), MIQN(**_ADAM)],
-        Network("minatar", hidden=128),
+        NetworkConfig("minatar", hidden=128),
         Replay(capacity=100_000),
         Schedule(),
     ),
     "atari": _family(
         [agent(reward_clip=1.0) for agent in VALUE_AGENTS.values()],
-        Network("nature", hidden=512),
+        NetworkConfig("nature", hidden=512),
         Replay(capacity=1_000_000, stack=4),
         Schedule(learning_starts=20_000, target_period=8_000, log_period=250_000),
     ),
     "vector": _family(
         [DQN(**_QUICK), Rainbow(support=100.0, **_QUICK), QRDQN(**_QUICK), IQN(**_QUICK), MIQN(**_QUICK)],
-        Network("mlp", width=64, hidden=64),
+        NetworkConfig("mlp", width=64, hidden=64),
         Replay(capacity=50_000),
         Schedule(target_period=500, epsilon_decay=10_000, log_period=1_000),
     )
     | {
         "sac": Preset(
             SAC(learning_rate=1e-3, reward_scale=1.0),
-            Network("mlp", width=128, hidden=128, **_ACTOR),
+            NetworkConfig("mlp", width=128, hidden=128, **_ACTOR),
             Replay(capacity=100_000, batch_size=128),
             Schedule(learning_starts=1_000, log_period=1_000, **_EACH_STEP),
             alpha=1e-5,
@@ -78,7 +80,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
     "control": {
         "sac": Preset(
             SAC(),
-            Network("control", width=1_024, hidden=1_024, **_ACTOR),
+            NetworkConfig("control", width=1_024, hidden=1_024, **_ACTOR),
             Replay(capacity=101_000, batch_size=256, stack=3),  # 100,000 steps, and the last frames of episodes
             Schedule(learning_starts=10_000, log_period=1_000, **_EACH_STEP),
             alpha=1e-5,
@@ -92,7 +94,7 @@ PRESETS: dict[str, dict[str, Preset]] = {
             IQN(**_TABLE, **_QUANTILES),
             MIQN(**_TABLE, **_QUANTILES),
         ],
-        Network("table", width=64, hidden=64),
+        NetworkConfig("table", width=64, hidden=64),
         Replay(capacity=20_000),
         Schedule(update_period=1, target_period=100, epsilon_decay=10_000, log_period=5_000),
     ),

@@ -51,7 +51,7 @@ def register_metric_loss(name: str, loss: type[AbstractMetricLoss], *, replace: 
         >>> import mico, jax.numpy as jnp
         >>> from mico.deep.metric_losses import AbstractPairLoss
         >>> class L1(AbstractPairLoss):
-        ...     def measures(self, x, y):
+        ...     def pairwise(self, x, y):
         ...         return jnp.abs(x[:, None] - y).sum(-1)
         >>> mico.register_metric_loss("l1", L1)
     """

@@ -15,9 +15,9 @@ from mico._checks import make_plain_name
 from mico.deep.agents import AGENTS, AbstractAgent
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment
 from mico.deep.extensions import class_path
-from mico.deep.fields import check_choices, check_least, check_range, fixed, flat, number
+from mico.deep.fields import check_choices, check_minimum, check_range, flatten, static_field, traced_field
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay, Window
 
 Acting = Literal["after-learning", "while-learning"]
@@ -29,15 +29,15 @@ class Schedule(eqx.Module):
     Periods must be multiples of the update period; `config.choices.Choice` and the command line round them up.
     """
 
-    learning_starts: int = fixed(1_000, "Steps before the first update.")
-    update_period: int = fixed(4, "Steps between updates.")
-    target_period: int | None = fixed(
+    learning_starts: int = static_field(1_000, "Steps before the first update.")
+    update_period: int = static_field(4, "Steps between updates.")
+    target_period: int | None = static_field(
         1_000, "Steps between copies to the target network; `none` where it is a moving average, as with SAC."
     )
-    epsilon: float = number(0.01, "Exploration rate ε, the probability of a random action, after its decay.")
-    epsilon_decay: int = fixed(250_000, "Steps after learning starts in which ε falls linearly from 1.")
-    log_period: int = fixed(10_000, "Steps between rows of the log.")
-    acting: Acting = fixed(
+    epsilon: float = traced_field(0.01, "Exploration rate ε, the probability of a random action, after its decay.")
+    epsilon_decay: int = static_field(250_000, "Steps after learning starts in which ε falls linearly from 1.")
+    log_period: int = static_field(10_000, "Steps between rows of the log.")
+    acting: Acting = static_field(
         "after-learning",
         "Whether the action after an update waits for it, or is chosen by the parameters before it and taken while the"
         " device learns.",
@@ -45,9 +45,9 @@ class Schedule(eqx.Module):
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, learning_starts=1, update_period=1, epsilon_decay=0, log_period=1)
+        check_minimum(self, learning_starts=1, update_period=1, epsilon_decay=0, log_period=1)
         if self.target_period is not None:
-            check_least(self, target_period=1)
+            check_minimum(self, target_period=1)
         check_range(self, epsilon=(0.0, 1.0))
         for name in ("learning_starts", "target_period", "log_period"):
             value, unit = getattr(self, name) or 0, self.update_period
@@ -74,7 +74,7 @@ class Run(eqx.Module):
     agent: AbstractAgent
     metric: AbstractMetricLoss | None
     env: AbstractEnv | AbstractHostEnv
-    network: Network
+    network: NetworkConfig
     replay: Replay
     schedule: Schedule
     seed: int | Int[Array, "..."]
@@ -89,7 +89,7 @@ class Run(eqx.Module):
                 f"learning_starts must exceed batch_size {self.replay.batch_size} by the horizon"
                 f" {self.agent.horizon} at least, but is {self.schedule.learning_starts}"
             )
-        self.replay.check_room(self.window, self.schedule.update_period)
+        self.replay.check_capacity(self.window, self.schedule.update_period)
         self._check_parts()
 
     def _check_parts(self) -> None:
@@ -155,7 +155,7 @@ def revive(described: dict[str, Any]) -> Run:
         _registered("agent", agent, AGENTS)(**agent),
         None if metric is None else _registered("metric loss", metric, METRIC_LOSSES)(**metric),
         environment(env_name, **env),
-        Network(**parts["network"]),
+        NetworkConfig(**parts["network"]),
         Replay(**parts["replay"]),
         Schedule(**parts["schedule"]),
         described["seed"],
@@ -174,7 +174,7 @@ def check_reloadable(run: Run) -> None:
             fix = f"register it first, mico.register_{word}('name', {kind})"
             raise ValueError(f"{word.replace('_', ' ')} {where} could not be loaded again: {fix}")
     described = describe(run)  # an environment that is not registered has no name
-    for field, value in flat(described).items():
+    for field, value in flatten(described).items():
         try:
             again = json.loads(json.dumps(value))
         except (TypeError, ValueError):
@@ -216,7 +216,7 @@ def completed(described: dict[str, Any]) -> dict[str, Any]:
 
 def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """For each run the fields, seeds aside, in which the runs are not all alike."""
-    described = [flat(describe(run)) for run in runs]
+    described = [flatten(describe(run)) for run in runs]
     names = [name for name in described[0] if name != "seed" and len({str(one[name]) for one in described}) > 1]
     return [{name: one[name] for name in names} for one in described]
 

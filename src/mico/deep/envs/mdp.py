@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep.envs.api import AbstractEnv, Outcome
-from mico.deep.fields import check_choices, check_least
+from mico.deep.fields import check_choices, check_minimum
 from mico.deep.types import Spec
 from mico.tabular import MDP, Outcomes, Problem, load, make
 
@@ -98,7 +98,7 @@ class Tabular(AbstractEnv):
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, max_steps=1)
+        check_minimum(self, max_steps=1)
 
     @property
     def name(self) -> str:

@@ -13,7 +13,7 @@ from mico.deep.envs import AbstractHostEnv, Episodes
 from mico.deep.fleet import host_programs, pinned_io
 from mico.deep.fleet.host_programs import Held, apart
 from mico.deep.fleet.jax_engine import Happened, Job
-from mico.deep.learner.state import State
+from mico.deep.learner.state import TrainState
 
 
 class Hosted:
@@ -29,19 +29,19 @@ class Hosted:
         self._device = jax.tree.leaves(fleet)[0].sharding
         self._rows = pinned_io.Rows(len(runs), self._spec, self._device)
 
-    def shape(self) -> State:
+    def shape(self) -> TrainState:
         """The shapes of a state, which take no memory."""
         return jax.eval_shape(self.begin)
 
-    def begin(self) -> State:
+    def begin(self) -> TrainState:
         state = host_programs.begin(self._fleet, self._episodes.start(), spec=self._spec)
         return jax.device_put(state, self._device)  # as the programs of steps leave it: else `look` is compiled twice
 
-    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
+    def play(self, state: TrainState, time: int, length: int, learns: bool) -> tuple[TrainState, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         return self.prepared(state, time, length, learns)(lambda: False)
 
-    def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
+    def prepared(self, state: TrainState, time: int, length: int, learns: bool) -> Job:
         """The same, to be done in any thread: what depends on the settings that JAX has in this one is done at once."""
         if self._actions is None:
             first = host_programs.first_actions(self._fleet, state.params, state.episode, jnp.int32(time))
@@ -49,13 +49,13 @@ class Hosted:
         like, held = Held(*map(apart, state)), Held(*map(jax.tree.leaves, state))
         programs, times = self._programs(like, learns), range(time, time + length)
 
-        def job(stopped: Callable[[], bool]) -> tuple[State, Happened]:
+        def job(stopped: Callable[[], bool]) -> tuple[TrainState, Happened]:
             after, notes, made = self._steps(programs, held, times, stopped)
             losses = made if learns else None
             if programs.learn is not None:
                 losses = [pinned_io.noted_losses(note) for now, note in zip(times, notes) if self._due(now)]
             happened = pinned_io.happened(notes, losses)
-            return State(*(part.whole(leaves) for part, leaves in zip(like, after))), happened
+            return TrainState(*(part.whole(leaves) for part, leaves in zip(like, after))), happened
 
         return job
 

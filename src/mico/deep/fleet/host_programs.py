@@ -10,12 +10,13 @@ from jaxtyping import Array, Float, Int, Shaped, UInt8
 
 from mico.deep.config.run import Run
 from mico.deep.fleet import pinned_io
+from mico.deep.fleet.batching import update_fleet
 from mico.deep.fleet.jax_engine import COMPILER_OPTIONS
 from mico.deep.fleet.pinned_io import Taken
-from mico.deep.learner import state as learner
-from mico.deep.learner import update as updates
-from mico.deep.learner.state import Episode, Losses, State
-from mico.deep.replay.replay import Memory
+from mico.deep.learner import acting
+from mico.deep.learner.keys import play_keys
+from mico.deep.learner.state import EnvCarry, TrainState, UpdateMetrics, init_state
+from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Params
 
 
@@ -77,14 +78,14 @@ def program(
 
     @partial(compiled, donate_argnums=1, out_shardings=(device, host))
     def learn(runs, held, rows):
-        before = State(*(part.whole(leaves) for part, leaves in zip(state, held)))
+        before = TrainState(*(part.whole(leaves) for part, leaves in zip(state, held)))
         after, notes = _learnt(fleet.whole(runs), before, jax.device_put(rows, device))
         return Held(*map(jax.tree.leaves, after)), jax.device_put(notes, host)
 
     @partial(compiled, donate_argnums=1, out_shardings=(device, host))
     def update(runs, held, time):
-        before = State(*(part.whole(leaves) for part, leaves in zip(state, held)))
-        after, losses = updates.update_each(fleet.whole(runs), before, time + 1)
+        before = TrainState(*(part.whole(leaves) for part, leaves in zip(state, held)))
+        after, losses = update_fleet(fleet.whole(runs), before, time + 1)
         return Held(*map(jax.tree.leaves, after)), jax.device_put(pinned_io.noted(losses), host)
 
     runs, held = fleet.abstract(device), Held(*(part.abstract(device) for part in state))
@@ -97,45 +98,45 @@ def program(
 
 
 @partial(jax.jit, static_argnames="spec")
-def begin(fleet: Run, frame: Shaped[Array, "N ..."], *, spec: Any) -> State:
-    return jax.vmap(lambda run, frame: learner.start(run, spec, None, frame))(fleet, frame)
+def begin(fleet: Run, frame: Shaped[Array, "N ..."], *, spec: Any) -> TrainState:
+    return jax.vmap(lambda run, frame: init_state(run, spec, None, frame))(fleet, frame)
 
 
 @jax.jit
-def first_actions(fleet: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Shaped[Array, "N ..."]:
+def first_actions(fleet: Run, params: Params, episode: EnvCarry, time: Int[Array, ""]) -> Shaped[Array, "N ..."]:
     return jax.vmap(_action, in_axes=(0, 0, 0, None))(fleet, params, episode, time)
 
 
 def _played(
-    run: Run, params: Params, memory: Memory, episode: Episode, row: UInt8[Array, " K"]
-) -> tuple[Memory, Episode, Float[Array, " numbers"]]:
+    run: Run, params: Params, memory: ReplayState, episode: EnvCarry, row: UInt8[Array, " K"]
+) -> tuple[ReplayState, EnvCarry, Float[Array, " numbers"]]:
     """A step that was taken is remembered, and the next action is chosen."""
     taken = pinned_io.taken(row, episode.stack, run.env.spec)
     memory = _remembered(run, memory, taken)
     return memory, *_chosen(run, params, episode, taken, None)
 
 
-def _learnt(fleet: Run, state: State, rows: UInt8[Array, "N K"]) -> tuple[State, Float[Array, "N numbers"]]:
+def _learnt(fleet: Run, state: TrainState, rows: UInt8[Array, "N K"]) -> tuple[TrainState, Float[Array, "N numbers"]]:
     """The same of all runs, with an update in between."""
     taken = jax.vmap(partial(pinned_io.taken, spec=fleet.env.spec))(rows, state.episode.stack)
     state = state._replace(memory=jax.vmap(_remembered)(fleet, state.memory, taken))
-    state, losses = updates.update_each(fleet, state, taken.time[0] + 1)
+    state, losses = update_fleet(fleet, state, taken.time[0] + 1)
     episode, notes = jax.vmap(_chosen)(fleet, state.params, state.episode, taken, losses)
     return state._replace(episode=episode), notes
 
 
-def _remembered(run: Run, memory: Memory, taken: Taken) -> Memory:
+def _remembered(run: Run, memory: ReplayState, taken: Taken) -> ReplayState:
     steps = jax.tree.map(lambda leaf: leaf[None], taken.step)
-    return learner.remembered(run, memory, steps, taken.time)
+    return acting.add_to_replay(run, memory, steps, taken.time)
 
 
 def _chosen(
-    run: Run, params: Params, episode: Episode, taken: Taken, losses: Losses | None
-) -> tuple[Episode, Float[Array, " numbers"]]:
+    run: Run, params: Params, episode: EnvCarry, taken: Taken, losses: UpdateMetrics | None
+) -> tuple[EnvCarry, Float[Array, " numbers"]]:
     """The episode after a step, and a note for the host."""
-    episode, ended = learner.advance(episode, taken.step, None, taken.frame)
+    episode, ended = acting.advance_episode(episode, taken.step, None, taken.frame)
     return episode, pinned_io.note(ended, losses, _action(run, params, episode, taken.time + 1))
 
 
-def _action(run: Run, params: Params, episode: Episode, time: Int[Array, ""]) -> Shaped[Array, "..."]:
-    return learner.act(run, params, episode.stack, run.schedule.exploration(time), learner.play_keys(run, time))
+def _action(run: Run, params: Params, episode: EnvCarry, time: Int[Array, ""]) -> Shaped[Array, "..."]:
+    return acting.act(run, params, episode.stack, run.schedule.exploration(time), play_keys(run, time))

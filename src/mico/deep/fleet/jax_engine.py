@@ -10,10 +10,11 @@ from jaxtyping import Array, Float, Int, Key
 
 from mico.deep.config.run import Run, describe
 from mico.deep.envs import AbstractEnv
-from mico.deep.fields import flat
-from mico.deep.learner import diagnostics, update
-from mico.deep.learner import state as learner
-from mico.deep.learner.state import Ended, Episode, Losses, State
+from mico.deep.fields import flatten
+from mico.deep.fleet.batching import diagnose_fleet
+from mico.deep.learner import acting, update
+from mico.deep.learner.keys import play_keys, reset_key
+from mico.deep.learner.state import EnvCarry, EpisodeEnd, TrainState, UpdateMetrics, init_state
 from mico.deep.types import Params, Step
 
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
@@ -38,7 +39,7 @@ def _difference(one: Run, other: Run) -> str:
     parts = [
         name for name in vars(one) if jax.tree.structure(getattr(one, name)) != jax.tree.structure(getattr(other, name))
     ]
-    old, new = (flat({name: part for name, part in describe(run).items() if name in parts}) for run in (one, other))
+    old, new = (flatten({name: part for name, part in describe(run).items() if name in parts}) for run in (one, other))
     fields = [name for name in {**old, **new} if old.get(name) != new.get(name)]
     name = min(fields, key=lambda name: isinstance(old.get(name), float) and isinstance(new.get(name), float))
     return f"{name} is {old.get(name)!r} in one and {new.get(name)!r} in another"
@@ -47,12 +48,12 @@ def _difference(one: Run, other: Run) -> str:
 class Happened(NamedTuple):
     """What happened in a chunk, step by step [T, N] and, if it learns, update by update [U, N]."""
 
-    ended: Ended
-    losses: Losses | None
+    ended: EpisodeEnd
+    losses: UpdateMetrics | None
 
 
 # What is left to do of a chunk; it is given what says whether to stop.
-Job = Callable[[Callable[[], bool]], tuple[State, Happened]]
+Job = Callable[[Callable[[], bool]], tuple[TrainState, Happened]]
 
 
 class Simulated:
@@ -61,22 +62,22 @@ class Simulated:
     def __init__(self, runs: Sequence[Run], fleet: Run):
         self._fleet = fleet
 
-    def shape(self) -> State:
+    def shape(self) -> TrainState:
         """The shapes of a state, which take no memory."""
         return jax.eval_shape(_begin, self._fleet)
 
-    def begin(self) -> State:
+    def begin(self) -> TrainState:
         return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self._fleet)
 
     def lowered(self, state: Any, time: Any, length: int, *, learns: bool) -> Any:
         """The program of a chunk, not yet compiled; shapes are enough."""
         return _program(learns).lower(self._fleet, state, time, length=length, learns=learns)
 
-    def play(self, state: State, time: int, length: int, learns: bool) -> tuple[State, Happened]:
+    def play(self, state: TrainState, time: int, length: int, learns: bool) -> tuple[TrainState, Happened]:
         """A chunk of steps of every run, with an update every period if the chunk `learns`."""
         return _program(learns)(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
-    def prepared(self, state: State, time: int, length: int, learns: bool) -> Job:
+    def prepared(self, state: TrainState, time: int, length: int, learns: bool) -> Job:
         """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
         given = self._fleet, state, jnp.int32(time)
         program = self.lowered(*given[1:], length, learns=learns).compile()
@@ -91,12 +92,12 @@ class Simulated:
     def close(self) -> None: ...
 
 
-def _started(fleet: Run) -> State:
+def _started(fleet: Run) -> TrainState:
     """Every run before its first step, environments inside JAX."""
 
-    def one(run: Run) -> State:
-        env, frame = cast(AbstractEnv, run.env).reset(learner.reset_key(run))
-        return learner.start(run, run.env.spec, env, frame)
+    def one(run: Run) -> TrainState:
+        env, frame = cast(AbstractEnv, run.env).reset(reset_key(run))
+        return init_state(run, run.env.spec, env, frame)
 
     return jax.vmap(one)(fleet)
 
@@ -108,16 +109,20 @@ def _program(learns: bool) -> Any:
     return _play if learns or jax.default_backend() != "cpu" else _act_on_cpu
 
 
-def _chunk(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learns: bool) -> tuple[State, Happened]:
+def _chunk(
+    fleet: Run, state: TrainState, time: Int[Array, ""], *, length: int, learns: bool
+) -> tuple[TrainState, Happened]:
     """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
     period = fleet.schedule.update_period
 
-    def cycle(state: State, at: tuple[Int[Array, " k"], Key[Array, "N k 3"]]) -> tuple[State, Any]:
+    def cycle(state: TrainState, at: tuple[Int[Array, " k"], Key[Array, "N k 3"]]) -> tuple[TrainState, Any]:
         times, keys = at
 
-        def one(run: Run, state: State, keys: Key[Array, "k 3"]) -> tuple[State, tuple[Ended, Losses | None]]:
+        def one(
+            run: Run, state: TrainState, keys: Key[Array, "k 3"]
+        ) -> tuple[TrainState, tuple[EpisodeEnd, UpdateMetrics | None]]:
             episode, (steps, ended) = _played(run, state, times, keys)
-            memory = learner.remembered(run, state.memory, steps, times[0])
+            memory = acting.add_to_replay(run, state.memory, steps, times[0])
             state = state._replace(episode=episode, memory=memory)
             state, losses = update.update(run, state, times[-1] + 1) if learns else (state, None)
             return state, (ended, losses)
@@ -125,7 +130,7 @@ def _chunk(fleet: Run, state: State, time: Int[Array, ""], *, length: int, learn
         return jax.vmap(one)(fleet, state, keys)
 
     times = (time + jnp.arange(length, dtype=time.dtype)).reshape(-1, period)
-    of_run = jax.vmap(jax.vmap(learner.play_keys, in_axes=(None, 0)), in_axes=(None, 0))
+    of_run = jax.vmap(jax.vmap(play_keys, in_axes=(None, 0)), in_axes=(None, 0))
     keys = jax.vmap(of_run, in_axes=(0, None), out_axes=1)(fleet, times)  # all at once, not a few a cycle
     state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
     by_step = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2).reshape(length, -1), ended)
@@ -136,7 +141,7 @@ _compiled = partial(jax.jit, _chunk, donate_argnums=1, static_argnames=("length"
 _play, _act_on_cpu = _compiled(compiler_options=COMPILER_OPTIONS), _compiled(compiler_options=_QUICK)
 
 
-def copy_targets(state: State) -> State:
+def copy_targets(state: TrainState) -> TrainState:
     """Target networks that are the online ones of now."""
     return state._replace(target=_copied(state.params))
 
@@ -148,22 +153,24 @@ def _copied(params: Params) -> Params:
 
 
 @jax.jit
-def look(fleet: Run, state: State, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
-    return diagnostics.look_each(fleet, state, time)
+def look(fleet: Run, state: TrainState, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+    return diagnose_fleet(fleet, state, time)
 
 
 def _played(
-    run: Run, state: State, times: Int[Array, " k"], keys: Key[Array, "k 3"]
-) -> tuple[Episode, tuple[Step, Ended]]:
+    run: Run, state: TrainState, times: Int[Array, " k"], keys: Key[Array, "k 3"]
+) -> tuple[EnvCarry, tuple[Step, EpisodeEnd]]:
     """The steps of one run between two updates."""
     epsilon = jax.vmap(run.schedule.exploration)(times)
 
-    def step(episode: Episode, now: tuple[Key[Array, "3"], Float[Array, ""]]) -> tuple[Episode, tuple[Step, Ended]]:
+    def step(
+        episode: EnvCarry, now: tuple[Key[Array, "3"], Float[Array, ""]]
+    ) -> tuple[EnvCarry, tuple[Step, EpisodeEnd]]:
         keys, epsilon = now
-        action = learner.act(run, state.params, episode.stack, epsilon, keys)
+        action = acting.act(run, state.params, episode.stack, epsilon, keys)
         outcome = cast(AbstractEnv, run.env).step(episode.env, action, keys[2])
         seen = (episode.stack[-1], action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
-        episode, ended = learner.advance(episode, Step(*seen), outcome.state, outcome.frame)
+        episode, ended = acting.advance_episode(episode, Step(*seen), outcome.state, outcome.frame)
         return episode, (Step(*seen), ended)
 
     unrolled = 1 if jax.default_backend() == "cpu" else min(run.schedule.update_period, _UNROLLED)

@@ -17,10 +17,10 @@ from jaxtyping import Array, Float, Int, Num, Shaped, UInt8
 
 from mico.deep.envs import HostOutcome
 from mico.deep.fleet.jax_engine import Happened
-from mico.deep.learner.state import Ended, Losses
+from mico.deep.learner.state import EpisodeEnd, UpdateMetrics
 from mico.deep.types import Spec, Step
 
-_NUMBERS = len(Ended._fields) + len(Losses._fields)  # of a note, before those of the action
+_NUMBERS = len(EpisodeEnd._fields) + len(UpdateMetrics._fields)  # of a note, before those of the action
 _PATIENCE = 1e-3  # seconds: steps are done by then, where no update is before them
 
 
@@ -100,19 +100,19 @@ def taken(row: UInt8[Array, " K"], stack: Shaped[Array, "S ..."], spec: Spec) ->
     return Taken(Step(stack[-1], action, reward, next_frame, terminal > 0, timeout > 0), frame, time)
 
 
-def note(ended: Ended, losses: Losses | None, action: Shaped[Array, "..."]) -> Float[Array, " numbers"]:
+def note(ended: EpisodeEnd, losses: UpdateMetrics | None, action: Shaped[Array, "..."]) -> Float[Array, " numbers"]:
     """All that the host must know of a step."""
-    numbers = *ended, *(losses or [0.0] * len(Losses._fields)), jnp.ravel(action)
+    numbers = *ended, *(losses or [0.0] * len(UpdateMetrics._fields)), jnp.ravel(action)
     return jnp.hstack([jnp.asarray(number, dtype=float) for number in numbers])
 
 
-def noted(losses: Losses) -> Float[Array, "N numbers"]:
+def noted(losses: UpdateMetrics) -> Float[Array, "N numbers"]:
     """The losses of an update that comes after the note of its step."""
     return jnp.stack([jnp.asarray(number, dtype=float) for number in losses], axis=-1)
 
 
 def noted_losses(notes: Float[np.ndarray, "N numbers"]) -> Float[np.ndarray, "N losses"]:
-    return notes[:, len(Ended._fields) : _NUMBERS]
+    return notes[:, len(EpisodeEnd._fields) : _NUMBERS]
 
 
 def noted_actions(notes: Float[np.ndarray, "N numbers"], spec: Spec) -> Shaped[np.ndarray, "N ..."]:
@@ -128,13 +128,13 @@ def happened(
     notes: Sequence[Float[np.ndarray, "N numbers"]], losses: Sequence[Float[np.ndarray, "N losses"]] | None
 ) -> Happened:
     """What the notes of a chunk say, and the losses of its updates, unless it did not learn."""
-    over, *others = np.moveaxis(np.stack(notes), -1, 0)[: len(Ended._fields)]
-    ended = Ended(over > 0, *others)
+    over, *others = np.moveaxis(np.stack(notes), -1, 0)[: len(EpisodeEnd._fields)]
+    ended = EpisodeEnd(over > 0, *others)
     if losses is None:
         return Happened(ended, None)
-    shape = len(losses), len(notes[0]), len(Losses._fields)  # there may be none
+    shape = len(losses), len(notes[0]), len(UpdateMetrics._fields)  # there may be none
     updated, *values = cast(Any, np.array(losses)).reshape(shape).transpose(2, 0, 1)
-    return Happened(ended, Losses(updated > 0, *values))
+    return Happened(ended, UpdateMetrics(updated > 0, *values))
 
 
 def _pixels(spec: Spec) -> int:

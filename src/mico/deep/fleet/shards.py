@@ -23,11 +23,11 @@ from mico.deep.fleet import jax_engine as fleet
 from mico.deep.fleet.compilation_cache import threads
 from mico.deep.fleet.host_engine import Hosted
 from mico.deep.fleet.jax_engine import Happened, Simulated
-from mico.deep.learner.replay_stub import Remains, emptied, remains
-from mico.deep.learner.state import State
+from mico.deep.learner.state import TrainState
+from mico.deep.replay.stub import ReplayStub, empty_replay_from, strip_replay
 from mico.deep.types import Params
 
-States = tuple[State, ...]
+States = tuple[TrainState, ...]
 Ahead = Literal["act", "look"]  # what may be compiled before it is needed
 
 
@@ -112,14 +112,14 @@ class Parts:
         return _joined([jax.device_get(state.params) for state in states])
 
     def without_replay(self, states: States) -> States:
-        return tuple(state._replace(memory=remains(state.memory)) for state in states)
+        return tuple(state._replace(memory=strip_replay(state.memory)) for state in states)
 
     def refilled(self, states: States, time: int) -> States:
         """Where there was no replay, an empty one, whose first step comes after `time`."""
         now, spec = jnp.int32(time), self._spec
         return tuple(
-            state._replace(memory=emptied(own, state.memory, now, spec=spec))
-            if isinstance(state.memory, Remains)
+            state._replace(memory=empty_replay_from(own.replay, state.memory, now, spec=spec))
+            if isinstance(state.memory, ReplayStub)
             else state
             for own, state in zip(self._fleets, states)
         )

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from mico.deep.metric_losses.cosine import products
+from mico.deep.metric_losses.cosine import inner_products
 
 
 def effective_rank(phi: Float[Array, "B D"]) -> Float[Array, ""]:
@@ -18,7 +18,7 @@ def effective_rank(phi: Float[Array, "B D"]) -> Float[Array, ""]:
     scale = jnp.abs(rows).max()
     scaled = rows / jnp.where(scale > 0, scale, 1.0)
     finite = jnp.isfinite(rows).all()
-    gram = jnp.where(finite, products(scaled, scaled), 0.0)
+    gram = jnp.where(finite, inner_products(scaled, scaled), 0.0)
     squares = jnp.linalg.eigvalsh(gram, symmetrize_input=False)  # LAPACK may take forever over what is not finite
     rounding = squares[-1] * len(squares) * jnp.finfo(squares.dtype).eps
     sigma = jnp.sqrt(jnp.where(squares > rounding, squares, 0.0))

@@ -1,137 +1,149 @@
-"""What a run learns from a replayed batch: one gradient step, shared by every agent."""
+"""One gradient step of one run on a replayed batch, shared by every agent."""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
 from mico.deep.config.run import Run
-from mico.deep.learner.batching import each_in_turn, in_turn, quickest
-from mico.deep.learner.state import LEARN, Losses, State, key
+from mico.deep.learner.keys import UpdateKeys, update_keys
+from mico.deep.learner.state import TrainState, UpdateMetrics
+from mico.deep.learner.views import represent_batch
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss
-from mico.deep.replay.replay import Memory
-from mico.deep.types import Batch, Features, FirstStep, Params, Sink, Views
+from mico.deep.networks.kernels.select import with_fast_convolutions
+from mico.deep.replay.replay import ReplayState
+from mico.deep.types import Batch, Params
 
 
-def update(run: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
-    """One gradient step on a replayed batch; a run that is not finite keeps the parameters it had, for good."""
-    drawn = _draw(run, state.memory, time)
-    new, losses, priorities = _improve(run, state._replace(memory=None), drawn, time)
-    return new._replace(memory=_reprioritised(run, state.memory, drawn.ids, priorities)), losses
-
-
-def update_each(fleet: Run, state: State, time: Int[Array, ""]) -> tuple[State, Losses]:
-    """The same of all runs of a fleet, side by side; or in turn, where the batch of one fills the device.
-
-    Drawing is always side by side: a run's own part of the replay would be copied.
-    """
-    if not in_turn(fleet):
-        return jax.vmap(update, in_axes=(0, 0, None))(fleet, state, time)
-    drawn = jax.vmap(_draw, in_axes=(0, 0, None))(fleet, state.memory, time)
-    each = fleet, state._replace(memory=None), drawn
-    new, losses, priorities = each_in_turn(lambda one: _improve(one[0], one[1], one[2], time), each)
-    memory = jax.vmap(_reprioritised)(fleet, state.memory, drawn.ids, priorities)
-    return new._replace(memory=memory), losses
-
-
-class _Drawn(NamedTuple):
-    """A batch, where in the replay it is from, and whether there was anything to draw."""
+class Sample(NamedTuple):
+    """A batch, the replay's numbers of its transitions, and whether the replay had any to draw."""
 
     batch: Batch
-    ids: Any
-    there: Bool[Array, ""]
+    ids: Int[Array, " B"]
+    available: Bool[Array, ""]
 
 
-def _draw(run: Run, memory: Memory, time: Int[Array, ""]) -> _Drawn:
-    of_batch, _, _ = _update_keys(run, time)
-    batch, ids = run.replay.sample(memory, time, run.window, of_batch)
-    return _Drawn(batch, ids, run.replay.can_sample(memory, time, run.window))
+class LossTerms(NamedTuple):
+    """The terms of the total loss: the TD loss of each transition, and the metric loss without and with its weight."""
+
+    td: Float[Array, " B"]
+    metric: Float[Array, ""]
+    weighted_metric: Float[Array, ""]
 
 
-def _reprioritised(run: Run, memory: Memory, ids: Any, losses: Float[Array, " B"]) -> Memory:
-    return run.replay.reprioritise(memory, ids, losses)
+def update(run: Run, state: TrainState, step: Int[Array, ""]) -> tuple[TrainState, UpdateMetrics]:
+    """Take one gradient step on a replayed batch; a run whose loss is not finite keeps its parameters for good."""
+    sample = sample_batch(run, state.memory, step)
+    new, metrics, priorities = learn(run, state._replace(memory=None), sample, step)
+    return new._replace(memory=run.replay.update_priorities(state.memory, sample.ids, priorities)), metrics
 
 
-def _improve(run: Run, state: State, drawn: _Drawn, time: Int[Array, ""]) -> tuple[State, Losses, Float[Array, " B"]]:
-    """A gradient step, without the replay; and the losses by which samples will be drawn again."""
-    _, of_td, of_metric = _update_keys(run, time)
-    batch, there = drawn.batch, drawn.there
-    weight = batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
-    of_agent, of_loss = (1.0, 0.0) if run.metric is None else run.metric.shares
-    counts = jnp.asarray(of_loss) != 0
-    target = quickest(run, state.target)
+def sample_batch(run: Run, replay: ReplayState, step: Int[Array, ""]) -> Sample:
+    """Draw a batch from the replay."""
+    batch, ids = run.replay.sample(replay, step, run.window, update_keys(run, step).batch)
+    return Sample(batch, ids, run.replay.can_sample(replay, step, run.window))
 
-    def objective(params: Params) -> tuple[Float[Array, ""], tuple[Float[Array, "..."], ...]]:
-        params = quickest(run, params)
-        seen = views(run, params, target, batch)
-        td, other = run.agent.losses(params, target, seen, batch, of_td)
-        own, shown = _learnt_if(counts, (params.metric, seen))
-        metric = jnp.zeros(()) if run.metric is None else run.metric.loss(own, shown, batch, of_metric)
-        share = jnp.where(counts, of_loss * metric, 0.0)
-        return of_agent * ((weight * td).mean() + other) + share, (td, metric, share)
 
-    (loss, (td, metric, share)), gradients = jax.value_and_grad(objective, has_aux=True)(state.params)
+def learn(
+    run: Run, state: TrainState, sample: Sample, step: Int[Array, ""]
+) -> tuple[TrainState, UpdateMetrics, Float[Array, " B"]]:
+    """Take a gradient step on a sample, in a state without its replay; also the losses that make new priorities."""
+    value_and_gradients = jax.value_and_grad(total_loss, has_aux=True)
+    (loss, terms), gradients = value_and_gradients(
+        state.params, state.target, run, sample.batch, update_keys(run, step)
+    )
+    new = apply_gradients(run, state, gradients)  # the optimiser, then the target rule
+    new, applied = freeze_if_not_finite(state, new, loss, gradients, sample.available, step)
+    reported = (jnp.where(applied, value, 0.0) for value in (loss, terms.td.mean(), terms.metric))
+    return new, UpdateMetrics(applied, *reported), priority_losses(run, sample.batch, terms)
+
+
+def total_loss(
+    params: Params, target: Params, run: Run, batch: Batch, keys: UpdateKeys
+) -> tuple[Float[Array, ""], LossTerms]:
+    r"""Compute $w_a\,(\mathbb E_i[c_i\,\ell^{TD}_i] + \ell^{other}) + w_m\,\ell^{metric}$ and its terms.
+
+    $c_i$ are importance weights, $w_a$ and $w_m$ the weights that the metric loss gives to the agent and to itself.
+    """
+    shape = run.env.spec.shape
+    params, target = (
+        each._replace(encoder=with_fast_convolutions(run.network, shape, each.encoder)) for each in (params, target)
+    )
+    views = represent_batch(run, params, target, batch)
+    td, other = run.agent.loss(params, target, views, batch, keys.agent)
+    agent_weight, metric_weight = loss_weights(run)
+    counts = jnp.asarray(metric_weight) != 0
+    own, gated = _stop_gradients_unless(counts, (params.metric, views))  # if the weight is 0: 0·NaN is NaN
+    metric = jnp.zeros(()) if run.metric is None else run.metric.loss(own, gated, batch, keys.metric)
+    weighted_metric = jnp.where(counts, metric_weight * metric, 0.0)
+    loss = agent_weight * ((importance_weights(run, batch) * td).mean() + other) + weighted_metric
+    return loss, LossTerms(td, metric, weighted_metric)
+
+
+def loss_weights(run: Run) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
+    """Weights of the agent's loss and of the metric loss."""
+    return (1.0, 0.0) if run.metric is None else run.metric.loss_weights
+
+
+def importance_weights(run: Run, batch: Batch) -> Float[Array, " B"]:
+    """Weights of the TD losses that correct for prioritised sampling, or ones if the agent uses none."""
+    return batch.weight if run.agent.importance == "weighted" else jnp.ones_like(batch.weight)
+
+
+def priority_losses(run: Run, batch: Batch, terms: LossTerms) -> Float[Array, " B"]:
+    """Losses that priorities are made of: TD alone, or combined with a pair loss (those of models may be negative)."""
+    if run.agent.priorities == "td":
+        return terms.td
+    agent_weight, _ = loss_weights(run)
+    metric = terms.weighted_metric if isinstance(run.metric, AbstractPairLoss) else 0.0
+    return agent_weight * importance_weights(run, batch) * terms.td + metric
+
+
+def apply_gradients(run: Run, state: TrainState, gradients: Params) -> TrainState:
+    """Let the optimiser change the parameters, and then the target rule the target network."""
     changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
-    finite = jnp.isfinite(loss) & _finite(gradients)
-    sound = finite & there & (state.bad_step < 0)
     params = optax.apply_updates(state.params, changes)
-    new = state._replace(params=params, target=run.agent.followed(state.target, params), optimiser=optimiser)
-    moved = ("params", "optimiser") if run.agent.targets == "copied" else ("params", "target", "optimiser")
-    kept = {name: _select(sound, getattr(new, name), getattr(state, name)) for name in moved}
-    first_bad = jnp.where(finite | ~there | (state.bad_step >= 0), state.bad_step, time).astype(jnp.int32)
-    losses = (jnp.where(sound, number, 0.0) for number in (loss, td.mean(), metric))
-    of_all = share if isinstance(run.metric, AbstractPairLoss) else 0.0  # those of models may be negative
-    priorities = run.agent.priority_losses(td, of_agent * weight * td + of_all)
-    return state._replace(**kept, bad_step=first_bad), Losses(sound, *losses), priorities
+    return state._replace(params=params, target=run.agent.followed(state.target, params), optimiser=optimiser)
 
 
-def _update_keys(run: Run, time: Int[Array, ""]) -> Key[Array, "3"]:
-    """For the batch, the agent and the metric loss."""
-    return jax.random.split(key(run, LEARN, time), 3)
+def freeze_if_not_finite(
+    old: TrainState,
+    new: TrainState,
+    loss: Float[Array, ""],
+    gradients: Params,
+    available: Bool[Array, ""],
+    step: Int[Array, ""],
+) -> tuple[TrainState, Bool[Array, ""]]:
+    """Keep the old state where the replay was empty or anything was not finite, now or before; note the first bad step.
+
+    Also says whether the new state was taken.
+    """
+    finite = jnp.isfinite(loss) & are_finite(gradients)
+    frozen = old.bad_step >= 0
+    applied = finite & available & ~frozen
+
+    def choose(new: Any, old: Any) -> Any:
+        return old if new is old else jnp.where(applied, new, old)
+
+    kept = {name: jax.tree.map(choose, getattr(new, name), getattr(old, name)) for name in _LEARNT}
+    bad_step = jnp.where(finite | ~available | frozen, old.bad_step, step).astype(jnp.int32)
+    return new._replace(**kept, bad_step=bad_step), applied
 
 
-def views(run: Run, params: Params, target: Params, batch: Batch) -> Views:
-    """How the batch looks to both networks; what nobody asks for is not computed."""
-    needs = run.agent.needs | (frozenset() if run.metric is None else run.metric.needs)
-    features = jax.vmap(lambda encoder, observation: encoder.features(observation), in_axes=(None, 0))
-    projected = jax.vmap(lambda encoder, features: encoder.projected(features), in_axes=(None, 0))
-    now, target_later = features(params.encoder, batch.observation), features(target.encoder, batch.next_observation)
-    target_now = projected(target.encoder, features(target.encoder, batch.observation))
-    seen = Views(projected(params.encoder, now), target_now, projected(target.encoder, target_later))
-    if "first-step" in needs and batch.first is not None:
-        after = seen.target_next
-        if run.agent.horizon > 1:
-            after = projected(target.encoder, features(target.encoder, batch.first.next_observation))
-        gamma = jnp.asarray(run.agent.discount, dtype=batch.reward.dtype)
-        seen = seen._replace(first_step=FirstStep(batch.first.reward, after, batch.first.terminal, gamma))
-    if "sink" in needs:
-        nothing = jnp.zeros_like(batch.observation[0])
-        seen = seen._replace(sink=Sink(params.encoder(nothing), target.encoder(nothing)))
-    if needs & {"features", "online-next", "actor"}:
-        later = jax.lax.stop_gradient(features(params.encoder, batch.next_observation))
-        online_next = jax.lax.stop_gradient(projected(params.encoder, later))
-        both = Features(now, later, target_later)
-        seen = seen._replace(features=both, online_next=online_next)
-        if "actor" in needs:
-            seen = seen._replace(actor=run.agent.latents(params, target, both))
-    return seen
+_LEARNT = ("params", "target", "optimiser")
 
 
-def _learnt_if(counts: Bool[Array, ""], tree: Any) -> Any:
-    """As it is, without gradients where a loss has no share: 0 times one that is not finite would not be 0."""
-    return jax.tree.map(lambda leaf: jnp.where(counts, leaf, jax.lax.stop_gradient(leaf)), tree)
+def are_finite(gradients: Params) -> Bool[Array, ""]:
+    """Whether gradients of rank 0 and 1 are finite: matrices would take long to read.
 
-
-def _finite(gradients: Any) -> Bool[Array, ""]:
-    """Judged by biases, which sum up whatever comes back through their layers; matrices would take long to read.
-
-    What overflows only as it is multiplied into a matrix shows in the next loss.
+    A value that is not finite in any layer reaches the gradient of that layer's bias. Overflow inside the gradient of
+    a matrix alone is caught by the next loss.
     """
     vectors = [leaf for leaf in jax.tree.leaves(gradients) if leaf.ndim < 2]
     return jnp.isfinite(sum((0 * leaf).sum() for leaf in vectors))
 
 
-def _select(new_is_sound: Bool[Array, ""], new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda one, other: jnp.where(new_is_sound, one, other), new, old)
+def _stop_gradients_unless(counts: Bool[Array, ""], tree: Any) -> Any:
+    return jax.tree.map(lambda leaf: jnp.where(counts, leaf, jax.lax.stop_gradient(leaf)), tree)

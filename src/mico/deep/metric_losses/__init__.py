@@ -6,7 +6,7 @@ from mico.deep.metric_losses.dbc import DBC, DBCDet, DBCMICo
 from mico.deep.metric_losses.ksme import KSMe
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.mico import MICo
-from mico.deep.metric_losses.pair_loss import AbstractPairLoss
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss, PairBatch
 from mico.deep.metric_losses.simsr import SimSR
 
 METRIC_LOSSES: Registry[type[AbstractMetricLoss]] = Registry(
@@ -32,5 +32,6 @@ __all__ = [
     "DBCMICo",
     "KSMe",
     "MICo",
+    "PairBatch",
     "SimSR",
 ]

@@ -12,7 +12,7 @@ _SHORT = 2.0**-48  # squares of lengths below this lose digits in float32
 _LIFT = 2.0**60  # but not if the vector is multiplied by this first
 
 
-class Compared(NamedTuple):
+class PairwiseCosine(NamedTuple):
     """The cosine of every x with every y (1 if both are zero, 0 if one is), and the lengths of both."""
 
     cosine: Float[Array, "B C"]
@@ -20,12 +20,12 @@ class Compared(NamedTuple):
     other: Float[Array, " C"]
 
 
-def compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
+def pairwise_cosine(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> PairwiseCosine:
     """At least in float32, whatever the networks compute in; lengths from 1e-20 to 1e15 are no matter."""
     return _compared(_wide(x), _wide(y))
 
 
-def products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+def inner_products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
     r"""$\langle x, y \rangle$ of every x with every y, in float32 at least, also where a GPU's default is less."""
     three_passes = jax.default_backend() == "gpu" and x.dtype != jnp.float64
     precision = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3 if three_passes else "highest"
@@ -33,18 +33,18 @@ def products(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B 
 
 
 @jax.custom_jvp
-def _compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Compared:
+def _compared(x: Float[Array, "B D"], y: Float[Array, "C D"]) -> PairwiseCosine:
     length, other = _length(x), _length(y)
-    cosine = products(x, y * _inverse(other)[:, None]) * _inverse(length)[:, None]  # never out of float32's range
-    return Compared(cosine + jnp.outer(length == 0, other == 0), length, other)
+    cosine = inner_products(x, y * _inverse(other)[:, None]) * _inverse(length)[:, None]  # never out of float32's range
+    return PairwiseCosine(cosine + jnp.outer(length == 0, other == 0), length, other)
 
 
-def _tangent(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[Compared, Compared]:
+def _tangent(primals: tuple[Any, Any], tangents: tuple[Any, Any]) -> tuple[PairwiseCosine, PairwiseCosine]:
     (x, y), (change, other_change) = primals, tangents
     found = _compared(x, y)
     by_x, length = _turned(x, found.length, change, y, found.other, found.cosine)
     by_y, other = _turned(y, found.other, other_change, x, found.length, found.cosine.T)
-    return found, Compared(by_x + by_y.T, length, other)
+    return found, PairwiseCosine(by_x + by_y.T, length, other)
 
 
 def _turned(

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from mico.deep.elementwise_losses import huber
-from mico.deep.fields import check_choices, check_least, check_range, fixed, number
-from mico.deep.metric_losses.dbc_models import Law, Models
+from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
+from mico.deep.metric_losses.dbc_models import DiagonalGaussian, LatentModels
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.mico import MICo, distances
-from mico.deep.metric_losses.pair_loss import Pairs
+from mico.deep.metric_losses.pair_loss import PairBatch
 from mico.deep.types import Batch, FirstStep, Spec, Views
 
 Variant = Literal["paper", "original", "rewrite"]
@@ -28,24 +28,24 @@ class AbstractModelLoss(AbstractMetricLoss):
     All is of one step, and added to the agent's loss as it is.
     """
 
-    variant: Variant = fixed(
+    variant: Variant = static_field(
         "paper",
         "Version of DBC: as in its paper, as in its code, or as rewritten by MICo's authors (docs/fidelity.md).",
     )
-    weight: float = number(
+    weight: float = traced_field(
         0.5, "Weight of the loss on pairs of states; the model losses and the agent's have weight 1."
     )
-    hidden: int = fixed(512, "Hidden units of the dynamics model and of the reward model.")
+    hidden: int = static_field(512, "Hidden units of the dynamics model and of the reward model.")
 
     dynamics: ClassVar[Literal["gaussian", "deterministic"]] = "gaussian"
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, hidden=1)
+        check_minimum(self, hidden=1)
         check_range(self, weight=(0.0, float("inf")))
 
     @property
-    def shares(self):
+    def loss_weights(self):
         return 1.0, 1.0
 
     @property
@@ -53,24 +53,24 @@ class AbstractModelLoss(AbstractMetricLoss):
         also = {"paper": (), "original": ("online-next",), "rewrite": ("actor",)}[self.variant]
         return frozenset({"first-step", *also})
 
-    def init(self, key: Key[Array, ""], size: int, spec: Spec) -> Models:
+    def init(self, key: Key[Array, ""], size: int, spec: Spec) -> LatentModels:
         outputs = 2 * size if self.dynamics == "gaussian" else size
         reads = size if self.variant == "original" else 0
-        return Models(size, spec, self.hidden, outputs=outputs, reads=reads, key=key)
+        return LatentModels(size, spec, self.hidden, outputs=outputs, reads=reads, key=key)
 
-    def loss(self, params: Models, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
+    def loss(self, params: LatentModels, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
         of_draw, of_pairs = jax.random.split(key)
         step, (latent, later) = _first_step(views), self._read(views)
         joined = params.joined(latent, batch.action)
         law = params.law(joined, latent.shape[-1])
-        drawn = law.draw(of_draw)
+        drawn = law.sample(of_draw)
         paid = params.rewards(drawn if self.variant == "original" else joined)
-        errors = (drawn - later) ** 2 if self.variant == "rewrite" else law.surprise(later)
+        errors = (drawn - later) ** 2 if self.variant == "rewrite" else law.nll(later)
         models = errors.mean() + ((paid - step.reward) ** 2).mean()
         return models + self.weight * self.of_pairs(views, jax.lax.stop_gradient(law), step, of_pairs)
 
     @abstractmethod
-    def of_pairs(self, views: Views, law: Law, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
+    def of_pairs(self, views: Views, law: DiagonalGaussian, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
         """The loss by which representations learn a distance; the law is without gradients."""
 
     def _read(self, views: Views) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
@@ -91,7 +91,7 @@ class AbstractDBC(AbstractModelLoss):
     $W_2^2 = \|\mu_i - \mu_j\|^2 + \|\sigma_i - \sigma_j\|^2$ between the models' laws of what comes next.
     """
 
-    def of_pairs(self, views: Views, law: Law, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
+    def of_pairs(self, views: Views, law: DiagonalGaussian, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
         order = jax.random.permutation(key, step.reward.size)
         reward, (mean, deviation) = step.reward - step.reward[order], law.gaps(order)
         latent = views.online - views.online[order]
@@ -105,7 +105,7 @@ class AbstractDBC(AbstractModelLoss):
         target = jnp.abs(reward) + step.bootstrap * apart
         return ((jnp.abs(latent).sum(axis=-1) - target) ** 2).mean()
 
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """The norm of the difference, one row at a time: all at once would take B·C·D numbers."""
         if self.variant == "original":
             return jax.lax.map(lambda row: huber(row - y).mean(axis=-1), x)
@@ -131,19 +131,19 @@ class DBCMICo(AbstractModelLoss):
     Models are learnt as by DBC, and shape the representation beside it.
     """
 
-    beta: float = number(
+    beta: float = traced_field(
         0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
     )
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))
 
-    def of_pairs(self, views: Views, law: Law, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
-        sides = Pairs(views.online, views.target, step.target_next, step.reward, step.bootstrap)
+    def of_pairs(self, views: Views, law: DiagonalGaussian, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
+        sides = PairBatch(views.online, views.target, step.target_next, step.reward, step.bootstrap)
         mico = eqx.tree_at(lambda loss: loss.beta, MICo(pairs="shuffled"), self.beta)  # in a fleet not a float
-        return mico.over(sides, key)
+        return mico(sides, key)
 
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
 
 

@@ -14,18 +14,18 @@ from mico.deep.types import Spec
 _DEVIATIONS = (1e-4, 10.0)
 
 
-class Law(NamedTuple):
+class DiagonalGaussian(NamedTuple):
     """Normal laws of next representations; without deviations, just these."""
 
     mean: Float[Array, "B D"]
     deviation: Float[Array, "B D"] | None
 
-    def draw(self, key: Key[Array, ""]) -> Float[Array, "B D"]:
+    def sample(self, key: Key[Array, ""]) -> Float[Array, "B D"]:
         if self.deviation is None:
             return self.mean
         return self.mean + self.deviation * jax.random.normal(key, self.mean.shape)
 
-    def surprise(self, outcome: Float[Array, "B D"]) -> Float[Array, "B D"]:
+    def nll(self, outcome: Float[Array, "B D"]) -> Float[Array, "B D"]:
         """The negative log-likelihood, up to a constant, of each number; deviations that are not learnt count as 1."""
         if self.deviation is None:
             return (outcome - self.mean) ** 2 / 2
@@ -54,7 +54,7 @@ class _Regression(eqx.Module):
         return self.output(jax.nn.relu(self.norm(self.hidden(x))))
 
 
-class Models(eqx.Module):
+class LatentModels(eqx.Module):
     """What comes next, and what a step pays: of a representation and an action, or of the next representation."""
 
     dynamics: _Regression
@@ -74,13 +74,13 @@ class Models(eqx.Module):
         done = jax.nn.one_hot(action, self.num_actions) if self.num_actions else action
         return jnp.concatenate([latent, done], axis=-1)
 
-    def law(self, joined: Float[Array, "B I"], size: int) -> Law:
+    def law(self, joined: Float[Array, "B I"], size: int) -> DiagonalGaussian:
         found = jax.vmap(self.dynamics)(joined)
         if found.shape[-1] == size:
-            return Law(found, None)
+            return DiagonalGaussian(found, None)
         mean, raw = jnp.split(found, 2, axis=-1)
         low, high = _DEVIATIONS
-        return Law(mean, low + (high - low) * jax.nn.sigmoid(raw))
+        return DiagonalGaussian(mean, low + (high - low) * jax.nn.sigmoid(raw))
 
     def rewards(self, read: Float[Array, "B I"]) -> Float[Array, " B"]:
         return jax.vmap(self.reward)(read)[:, 0]

@@ -8,7 +8,7 @@ from typing import final
 
 from jaxtyping import Array, Float
 
-from mico.deep.metric_losses.cosine import products
+from mico.deep.metric_losses.cosine import inner_products
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 
 
@@ -23,8 +23,8 @@ class KSMe(AbstractPairLoss):
     through the same formula, as released. Pairs, error, second argument and DQN's $\alpha$ are there those of MICo.
     """
 
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        return products(x, y)
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        return inner_products(x, y)
 
-    def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
+    def reward_term(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         return 1 - gap / 2

@@ -14,7 +14,7 @@ class AbstractMetricLoss(ConfigModule):
 
     @property
     @abstractmethod
-    def shares(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
+    def loss_weights(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
         """Weights of the agent's loss and of this one in their sum."""
 
     @classmethod
@@ -37,12 +37,12 @@ class AbstractMetricLoss(ConfigModule):
         return frozenset()
 
     @abstractmethod
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """What is learnt of every x with every y."""
 
     def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
         """What is learnt of one pair of representations."""
-        return self.measures(x[None], y[None])[0, 0]
+        return self.pairwise(x[None], y[None])[0, 0]
 
     @abstractmethod
     def init(self, key: Key[Array, ""], size: int, spec: Spec) -> Any:

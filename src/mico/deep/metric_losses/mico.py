@@ -2,15 +2,14 @@ r"""The MICo loss: norms and angles of representations learn the MICo distance (
 
 For an agent of your own, arrays in and a scalar out:
 
-    from mico.deep.metric_losses import MICo
-    from mico.deep.metric_losses.mico import Pairs
+    from mico.deep.metric_losses import MICo, PairBatch
 
     mico = MICo(alpha=0.01, beta=0.1)
 
     def loss(params, target_params, x, reward, next_x, key):
         td = ...  # your own loss
-        sides = Pairs(encode(params, x), encode(target_params, x), encode(target_params, next_x), reward, 0.99)
-        return (1 - mico.alpha) * td + mico.alpha * mico.over(sides, key)
+        batch = PairBatch(encode(params, x), encode(target_params, x), encode(target_params, next_x), reward, 0.99)
+        return (1 - mico.alpha) * td + mico.alpha * mico(batch, key)
 """
 
 from typing import Literal, final
@@ -19,12 +18,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from mico.deep.fields import check_range, number
-from mico.deep.metric_losses.cosine import compared
+from mico.deep.fields import check_range, traced_field
+from mico.deep.metric_losses.cosine import pairwise_cosine
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
-from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Pairs
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss, PairBatch
 
-__all__ = ["MICo", "Pairs", "angle", "distance", "distances"]
+__all__ = ["MICo", "PairBatch", "angle", "distance", "distances"]
 
 _ROUNDING = 16  # squared sines up to this many units of rounding, which a long product may gather, are taken for 0
 
@@ -38,7 +37,7 @@ class MICo(AbstractPairLoss):
     The defaults are those of the released code; each other value is another reading of the paper (docs/fidelity.md).
     """
 
-    beta: float = number(
+    beta: float = traced_field(
         0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
     )
 
@@ -47,10 +46,10 @@ class MICo(AbstractPairLoss):
 
     @classmethod
     def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
-        """Beside SAC, whose actions are continuous, the second state is seen as in the released code."""
+        """Make the loss of a preset; beside continuous actions the second state is seen as in the released code."""
         return cls(alpha=alpha, second="frozen") if actions == "continuous" else cls(alpha=alpha)
 
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
 
 
@@ -61,13 +60,13 @@ def distance(x: Float[Array, " D"], y: Float[Array, " D"], beta: float | Float[A
 
 def distances(x: Float[Array, "B D"], y: Float[Array, "C D"], beta: float | Float[Array, ""]) -> Float[Array, "B C"]:
     """The distance of every x to every y, through one matrix product."""
-    cosine, length, other = compared(x, y)
+    cosine, length, other = pairwise_cosine(x, y)
     return (length[:, None] ** 2 + other**2) / 2 + beta * _angle(cosine)
 
 
 def angle(x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
     r"""$\theta = \arctan2(\sqrt{1 - c^2}, c)$ with c the cosine; 0 between two zero vectors, $\pi/2$ if one is zero."""
-    return _angle(compared(x[None], y[None]).cosine)[0, 0]
+    return _angle(pairwise_cosine(x[None], y[None]).cosine)[0, 0]
 
 
 @jax.custom_jvp

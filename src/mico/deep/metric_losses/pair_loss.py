@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from array_api_compat import is_torch_array
 from jaxtyping import Array, Bool, Float, Key, Num
 
-from mico.deep.elementwise_losses import ERRORS
-from mico.deep.fields import check_choices, check_range, fixed, number
+from mico.deep.elementwise_losses import ELEMENTWISE_LOSSES
+from mico.deep.fields import check_choices, check_range, static_field, traced_field
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.types import Batch, FirstStep, Sink, Spec, Views
 
@@ -16,7 +16,7 @@ Second = Literal["target", "frozen", "online"]
 Horizon = Literal["n-step", "one-step"]
 
 
-class Pairs(NamedTuple):
+class PairBatch(NamedTuple):
     r"""What is paired: $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$, rewards, $\gamma^n$.
 
     `terminal` and `sink` are for terminals="absorbing", `first_step` for horizon="one-step" where n is not 1: without
@@ -39,23 +39,25 @@ class AbstractPairLoss(AbstractMetricLoss):
     A loss says what m it learns of a pair, and what f makes of the gap of rewards.
     """
 
-    alpha: float = number(0.01, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
-    pairs: Literal["all", "shuffled"] = fixed(
+    alpha: float = traced_field(
+        0.01, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline."
+    )
+    pairs: Literal["all", "shuffled"] = static_field(
         "all", "Which states of a batch are compared: all ordered pairs, or each state with one other."
     )
-    self_pairs: Literal["include", "exclude"] = fixed(
+    self_pairs: Literal["include", "exclude"] = static_field(
         "include", "Whether the pairs contain a state paired with itself."
     )
-    second: Second = fixed(
+    second: Second = static_field(
         "target",
         "Network that represents the second state of a pair: the target network, the online network without a"
         " gradient (frozen), or the online network with one.",
     )
-    error: Literal["huber", "squared"] = fixed("huber", "Loss of the error of a pair.")
-    horizon: Horizon = fixed(
+    error: Literal["huber", "squared"] = static_field("huber", "Loss of the error of a pair.")
+    horizon: Horizon = static_field(
         "n-step", "Rewards and discount of the target: those of the agent's n-step return, or of one step."
     )
-    terminals: Literal["bootstrap", "absorbing"] = fixed(
+    terminals: Literal["bootstrap", "absorbing"] = static_field(
         "bootstrap",
         "State after a terminal: the next state that the replay holds, or an absorbing state without rewards.",
     )
@@ -69,10 +71,10 @@ class AbstractPairLoss(AbstractMetricLoss):
         return cls(alpha=alpha)
 
     @property
-    def shares(self):
+    def loss_weights(self):
         return 1 - self.alpha, self.alpha
 
-    def immediate(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
+    def reward_term(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         """The part of the target that the rewards give."""
         return gap
 
@@ -91,10 +93,10 @@ class AbstractPairLoss(AbstractMetricLoss):
             raise ValueError("horizon='one-step' needs views.first_step")
         if self.terminals == "absorbing" and views.sink is None:
             raise ValueError("terminals='absorbing' needs views.sink")
-        sides = Pairs(views.online, views.target, views.target_next, batch.reward, batch.bootstrap, batch.terminal)
-        return self.over(sides._replace(first_step=views.first_step, sink=views.sink), key)
+        sides = PairBatch(views.online, views.target, views.target_next, batch.reward, batch.bootstrap, batch.terminal)
+        return self(sides._replace(first_step=views.first_step, sink=views.sink), key)
 
-    def over(self, sides: Pairs, key: Key[Array, ""]) -> Float[Array, ""]:
+    def __call__(self, sides: PairBatch, key: Key[Array, ""]) -> Float[Array, ""]:
         """The mean error over the pairs; gradients reach the online representations alone."""
         for name, part in sides._asdict().items():
             if any(map(is_torch_array, jax.tree.leaves(part))):
@@ -102,25 +104,25 @@ class AbstractPairLoss(AbstractMetricLoss):
         first_step, sink = sides.first_step and FirstStep(*sides.first_step), sides.sink and Sink(*sides.sink)
         sides = sides._replace(first_step=first_step, sink=sink)
         sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))
-        fixed = jax.lax.stop_gradient(sides)
-        other = {"target": fixed.target, "frozen": fixed.online, "online": sides.online}[self.second]
+        static_field = jax.lax.stop_gradient(sides)
+        other = {"target": static_field.target, "frozen": static_field.online, "online": sides.online}[self.second]
         if self.pairs == "all":
-            found = self.measures(sides.online, other)
-            later = self.measures(fixed.target_next, fixed.target_next)
-            gap = jnp.abs(fixed.reward[:, None] - fixed.reward[None, :])
+            found = self.pairwise(sides.online, other)
+            later = self.pairwise(static_field.target_next, static_field.target_next)
+            gap = jnp.abs(static_field.reward[:, None] - static_field.reward[None, :])
             same = jnp.eye(gap.shape[0], dtype=bool)
         else:
             order = jax.random.permutation(key, sides.reward.shape[0])
             found = jax.vmap(self.measure)(sides.online, other[order])
-            later = jax.vmap(self.measure)(fixed.target_next, fixed.target_next[order])
-            gap = jnp.abs(fixed.reward - fixed.reward[order])
+            later = jax.vmap(self.measure)(static_field.target_next, static_field.target_next[order])
+            gap = jnp.abs(static_field.reward - static_field.reward[order])
             same = order == jnp.arange(order.size)
-        target = jax.lax.stop_gradient(self.immediate(gap) + fixed.bootstrap * later)
-        errors = ERRORS[self.error](target - found)
+        target = jax.lax.stop_gradient(self.reward_term(gap) + static_field.bootstrap * later)
+        errors = ELEMENTWISE_LOSSES[self.error](target - found)
         counted = ~same if self.self_pairs == "exclude" else jnp.ones_like(same)
         return jnp.where(counted, errors, 0.0).sum() / jnp.maximum(counted.sum(), 1)
 
-    def _meant(self, sides: Pairs) -> Pairs:
+    def _meant(self, sides: PairBatch) -> PairBatch:
         """The pairs that horizon and terminals mean, with nothing beside them."""
         if self.horizon == "one-step" and sides.first_step is not None:
             reward, target_next, terminal, bootstrap = sides.first_step
@@ -138,7 +140,7 @@ class AbstractPairLoss(AbstractMetricLoss):
         return _with_sink(bare, sides.sink, sides.terminal)
 
 
-def _check(sides: Pairs) -> None:
+def _check(sides: PairBatch) -> None:
     """A row a transition: other shapes could be broadcast to something else."""
     if sides.online.ndim != 2:
         raise ValueError(f"online must have shape [B, D], but has {list(sides.online.shape)}")
@@ -159,7 +161,7 @@ def _check(sides: Pairs) -> None:
         raise ValueError(f"terminal must be of booleans, but is of {sides.terminal.dtype}")
 
 
-def _with_sink(sides: Pairs, sink: Sink, terminal: Bool[Array, " B"]) -> Pairs:
+def _with_sink(sides: PairBatch, sink: Sink, terminal: Bool[Array, " B"]) -> PairBatch:
     """Terminal transitions lead to the sink, and its own joins them: from itself to itself, for nothing."""
     after = jnp.where(terminal[:, None], sink.target, sides.target_next)
     return sides._replace(

@@ -4,8 +4,8 @@ from typing import Literal, final
 
 from jaxtyping import Array, Float
 
-from mico.deep.fields import fixed, number
-from mico.deep.metric_losses.cosine import compared
+from mico.deep.fields import static_field, traced_field
+from mico.deep.metric_losses.cosine import pairwise_cosine
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Horizon, Second
 
@@ -22,20 +22,20 @@ class SimSR(AbstractPairLoss):
     there the agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
     """
 
-    alpha: float = number(0.5, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
-    second: Second = fixed(
+    alpha: float = traced_field(0.5, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
+    second: Second = static_field(
         "online",
         "Network that represents the second state of a pair: the target network, the online network without a"
         " gradient (frozen), or the online network with one.",
     )
-    horizon: Horizon = fixed(
+    horizon: Horizon = static_field(
         "one-step", "Rewards and discount of the target: those of one step, or of the agent's n-step return."
     )
 
     @classmethod
     def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
-        """SimSR has a weight of its own."""
+        """Make the loss of a preset, which leaves SimSR its own weight."""
         return cls()
 
-    def measures(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
-        return 1 - compared(x, y).cosine
+    def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
+        return 1 - pairwise_cosine(x, y).cosine

@@ -1,4 +1,4 @@
-r"""Encoders $\phi$ and heads $\psi$, for one observation."""
+r"""Encoders $\phi$ of one observation, and the fields that choose them."""
 
 import math
 from collections.abc import Callable
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
 from mico._registry import Registry
-from mico.deep.fields import check_choices, check_least, fixed
+from mico.deep.fields import check_choices, check_minimum, static_field
 from mico.deep.networks.layers import (
     Conv,
     Dense,
@@ -19,14 +19,14 @@ from mico.deep.networks.layers import (
     Precision,
     Projection,
     Squash,
-    number_type,
-    numbers,
-    rectified,
+    float_dtype,
+    relu,
+    to_float,
 )
 
 
 class Encoder(eqx.Module):
-    r"""$\phi$: layers with a ReLU after each (or none, for a table of signed vectors), flattened, maybe projected."""
+    r"""$\phi$: layers, each with a ReLU (none for a table of signed vectors), flattened and perhaps projected."""
 
     layers: tuple[Conv | Dense, ...]
     projection: Projection | None
@@ -34,70 +34,53 @@ class Encoder(eqx.Module):
     precision: Precision = eqx.field(static=True)
 
     def __call__(self, observation: Shaped[Array, "..."]) -> Float[Array, " D"]:
-        return self.projected(self.features(observation))
+        return self.project(self.features(observation))
 
-    def projected(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
+    def project(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
+        """Turn features into the representation φ: by the projection if there is one."""
         return features.astype(float) if self.projection is None else self.projection(features)
 
     def features(self, observation: Shaped[Array, "..."]) -> Float[Array, " F"]:
-        """What the layers make of an observation, before it is projected, in their own precision."""
-        precision = number_type(self.precision)
+        """Compute the output of the layers, before the projection, in their own precision."""
+        precision = float_dtype(self.precision)
         x = observation
         for layer in self.layers:
-            x = layer(numbers(x.reshape(-1), precision)) if isinstance(layer, Dense) else layer(x, precision)
-            x = rectified(x) if self.rectified == "yes" else x
+            x = layer(to_float(x.reshape(-1), precision)) if isinstance(layer, Dense) else layer(x, precision)
+            x = relu(x) if self.rectified == "yes" else x
         return x.reshape(-1)
 
 
-class Head(eqx.Module):
-    r"""$\psi$: a hidden layer (none of size 0) and `outputs` numbers for each action, which are never rounded."""
-
-    hidden: Dense | None
-    output: Dense
-    num_actions: int = eqx.field(static=True)
-
-    def __init__(self, size: int, num_actions: int, outputs: int, network: "Network", *, key: Key[Array, ""]):
-        first, second = jax.random.split(key)
-        self.hidden = Dense(size, network.hidden, network.initialiser, key=first) if network.hidden else None
-        self.output = Dense(network.hidden or size, num_actions * outputs, network.initialiser, key=second)
-        self.num_actions = num_actions
-
-    def __call__(self, phi: Float[Array, "... D"]) -> Float[Array, "... A K"]:
-        x = phi if self.hidden is None else jax.nn.relu(self.hidden(phi))
-        return self.output(x.astype(float)).reshape(*phi.shape[:-1], self.num_actions, -1)
-
-
-class Sizes(NamedTuple):
-    """Of an encoder's features, and of φ, which may be a projection of them."""
+class RepresentationSizes(NamedTuple):
+    """Sizes of an encoder's features, and of φ, which may be a projection of them."""
 
     features: int
     phi: int
 
 
-class Network(eqx.Module):
-    """Which encoder, how wide the head's hidden layers are, how weights start, and what convolutions compute in."""
+class NetworkConfig(eqx.Module):
+    """Which encoder, its widths and those of the head, the initial weights, and the precision of its products."""
 
-    encoder: str = fixed(
+    encoder: str = static_field(
         "minatar",
         "Encoder that turns an observation into its representation φ: minatar, nature, control, mlp, table, or a"
         " registered one.",
     )
-    width: int = fixed(128, "Units of a layer of the encoders mlp and table, and of control with states.")
-    latent: int = fixed(0, "Size that φ is projected to by a dense layer and a layer norm; 0 is no projection.")
-    squash: Squash = fixed("tanh", "Function that bounds φ where it is projected.")
-    hidden: int = fixed(128, "Units of the hidden layer between φ and the output; 0 is no hidden layer.")
-    initialiser: Initialiser = fixed("xavier", "Distribution that the initial weights are drawn from.")
-    precision: Precision = fixed(
+    width: int = static_field(128, "Units of a layer of the encoders mlp and table, and of control with states.")
+    latent: int = static_field(0, "Size that φ is projected to by a dense layer and a layer norm; 0 is no projection.")
+    squash: Squash = static_field("tanh", "Function that bounds φ where it is projected.")
+    hidden: int = static_field(128, "Units of the hidden layer between φ and the output; 0 is no hidden layer.")
+    initialiser: Initialiser = static_field("xavier", "Distribution that the initial weights are drawn from.")
+    precision: Precision = static_field(
         "float32", "Number type that the encoder, and IQN's embedding of fractions, compute in."
     )
 
     def __check_init__(self) -> None:
         check_choices(self)
         ENCODERS.look_up(self.encoder, "encoder")
-        check_least(self, width=1, latent=0, hidden=0)
+        check_minimum(self, width=1, latent=0, hidden=0)
 
     def make(self, shape: tuple[int, ...], *, key: Key[Array, ""]) -> Encoder:
-        """An encoder of observations of this shape."""
+        """Make an encoder of observations of this shape."""
         least = _SMALLEST.get(self.encoder)
         if least is not None and (len(shape) != 3 or min(shape[:2]) < least):
             raise ValueError(f"encoder {self.encoder!r} needs images of {least}×{least} or more, not {list(shape)}")
@@ -108,33 +91,33 @@ class Network(eqx.Module):
         bare = Encoder(layers, None, "no" if self.encoder == "table" else "yes", self.precision)
         if not self.latent:
             return bare
-        return replace(bare, projection=self.project(_length(bare.features, shape), key=of_projection))
+        return replace(bare, projection=self.make_projection(_length(bare.features, shape), key=of_projection))
 
-    def project(self, features: int, *, key: Key[Array, ""]) -> Projection:
-        """A projection of so many features."""
+    def make_projection(self, features: int, *, key: Key[Array, ""]) -> Projection:
+        """Make a projection of this number of features to φ."""
         return Projection(features, self.latent, self.squash, self.initialiser, key=key)
 
     def fills_device(self, shape: tuple[int, ...]) -> bool:
-        """Whether a batch of one run keeps a GPU busy, so that an update of several at once is no quicker."""
+        """Whether the batch of one run keeps a GPU busy, so that updating several runs at once is not faster."""
         return self.encoder == "control" and len(shape) == 3
 
-    def sizes(self, shape: tuple[int, ...]) -> Sizes:
-        """How long φ is, and what it is projected from."""
+    def sizes(self, shape: tuple[int, ...]) -> RepresentationSizes:
+        """Compute the sizes of the features and of φ for frames of this shape."""
 
-        def lengths(key: Key[Array, ""]) -> tuple[Float[Array, " F"], Float[Array, " D"]]:
+        def represent(key: Key[Array, ""]) -> tuple[Float[Array, " F"], Float[Array, " D"]]:
             encoder, blank = self.make(shape, key=key), jnp.zeros(shape)
             return encoder.features(blank), encoder(blank)
 
-        features, phi = jax.eval_shape(lengths, jax.random.key(0))
-        return Sizes(features.size, phi.size)
+        features, phi = jax.eval_shape(represent, jax.random.key(0))
+        return RepresentationSizes(features.size, phi.size)
 
 
-def _minatar(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
+def _minatar(shape: tuple[int, ...], network: NetworkConfig, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
     """16 filters of 3×3 (Young and Tian, 2019)."""
     return (Conv((shape[2], 16), 3, 1, "valid", network.initialiser, key=key),)
 
 
-def _nature(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
+def _nature(shape: tuple[int, ...], network: NetworkConfig, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
     """The three convolutions of Mnih et al. (2015), padded as in Dopamine: 84×84 gives 11×11×64."""
     first, second, third = jax.random.split(key, 3)
     return (
@@ -144,8 +127,8 @@ def _nature(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tu
     )
 
 
-def _control(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
-    """Four convolutions of 32 filters, as in the paper's agents of control; of states, two layers."""
+def _control(shape: tuple[int, ...], network: NetworkConfig, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
+    """Four convolutions of 32 filters, as in the paper's agents for control; two dense layers if it sees states."""
     if len(shape) != 3:
         return _mlp(shape, network, key)
     channels, strides = (shape[2], 32, 32, 32), (2, 1, 1, 1)
@@ -156,8 +139,8 @@ def _control(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> t
     )
 
 
-def _mlp(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
-    """Two layers."""
+def _mlp(shape: tuple[int, ...], network: NetworkConfig, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
+    """Two dense layers."""
     first, second = jax.random.split(key)
     size = math.prod(shape)
     return (
@@ -166,18 +149,18 @@ def _mlp(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple
     )
 
 
-def _table(shape: tuple[int, ...], network: Network, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
-    """One signed vector a state, where observations are one-hot."""
+def _table(shape: tuple[int, ...], network: NetworkConfig, key: Key[Array, ""]) -> tuple[Conv | Dense, ...]:
+    """One signed vector per state, where observations are one-hot."""
     return (Dense(math.prod(shape), network.width, network.initialiser, key=key),)
 
 
 def _check_function(name: str, value: Any) -> Any:
     if not callable(value) or isinstance(value, type):
-        raise ValueError(f"{name!r} must be a function of a shape, a Network and a key, got {value!r}")
+        raise ValueError(f"{name!r} must be a function of a shape, a NetworkConfig and a key, got {value!r}")
     return value
 
 
-ENCODERS: Registry[Callable[[tuple[int, ...], Network, Key[Array, ""]], tuple[Conv | Dense, ...]]] = Registry(
+ENCODERS: Registry[Callable[[tuple[int, ...], NetworkConfig, Key[Array, ""]], tuple[Conv | Dense, ...]]] = Registry(
     "encoder",
     "mico.encoders",
     {"minatar": _minatar, "nature": _nature, "control": _control, "mlp": _mlp, "table": _table},

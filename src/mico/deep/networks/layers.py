@@ -15,7 +15,7 @@ Squash = Literal["tanh", "none"]
 Precision = Literal["float32", "bfloat16"]
 
 
-def number_type(precision: Precision) -> DTypeLike:
+def float_dtype(precision: Precision) -> DTypeLike:
     """What is computed in; float32 is float64 where JAX is told to be as exact as that."""
     return jnp.bfloat16 if precision == "bfloat16" else float
 
@@ -90,7 +90,7 @@ class Conv(eqx.Module):
         self.bias = jnp.zeros(channels[1])
 
     def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
-        return _affine(numbers(self._patches(x), precision), self.weight, self.bias)
+        return _affine(to_float(self._patches(x), precision), self.weight, self.bias)
 
     def kernels(self) -> Float[Array, "K K C O"]:
         """The weight as others write it."""
@@ -110,9 +110,9 @@ class Conv(eqx.Module):
 
     def _patches(self, x: Shaped[Array, "H W C"]) -> Shaped[Array, "I J P"]:
         rows, columns = self.outputs(x.shape)
-        x = padded(x, self.around(x.shape))
+        x = pad(x, self.around(x.shape))
         block, step = self._block, self.stride // self._block
-        deep, shifts = squares(x, block), range(self.kernel // block)
+        deep, shifts = pixels_to_channels(x, block), range(self.kernel // block)
         across = jnp.concatenate([deep[:, shift : shift + step * columns : step] for shift in shifts], axis=-1)
         return jnp.concatenate([across[shift : shift + step * rows : step] for shift in shifts], axis=-1)
 
@@ -135,12 +135,12 @@ class LibraryConv(eqx.Module):
     layer: Conv
 
     def __call__(self, x: Shaped[Array, "H W C"], precision: DTypeLike) -> Float[Array, "I J O"]:
-        x, layer = numbers(x, precision), self.layer
+        x, layer = to_float(x, precision), self.layer
         weight, around = layer.kernels().astype(x.dtype), layer.around(x.shape)
-        return convolved(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
+        return convolve(x, weight, layer.stride, around) + layer.bias.astype(x.dtype)
 
 
-def by_library(tree: Any) -> Any:
+def with_library_convolutions(tree: Any) -> Any:
     """The same layers, their convolutions done by JAX's own."""
 
     def is_conv(layer: Any) -> bool:
@@ -190,7 +190,7 @@ def _affine(x: Float[Array, "... I"], weight: Float[Array, "O I"], bias: Float[A
     return jnp.einsum("...i,oi->...o", x, weight.astype(x.dtype)) + bias.astype(x.dtype)
 
 
-def convolved(
+def convolve(
     x: Float[Array, "H W C"], weight: Float[Array, "K K C O"], stride: int, around: list[tuple[int, int]]
 ) -> Float[Array, "I J O"]:
     axes = ("NHWC", "HWIO", "NHWC")
@@ -198,29 +198,29 @@ def convolved(
 
 
 @jax.custom_jvp
-def rectified(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def relu(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """A ReLU whose gradient asks for what came out: what went in need not be kept."""
     return jnp.maximum(x, 0)
 
 
-@rectified.defjvp
+@relu.defjvp
 def _(x: tuple[Array], tangent: tuple[Array]) -> tuple[Array, Array]:
-    found = rectified(*x)  # XLA would make its own of "> 0", and keep what went in
+    found = relu(*x)  # XLA would make its own of "> 0", and keep what went in
     return found, jnp.where(found != 0, tangent[0], 0)
 
 
-def padded(x: Shaped[Array, "H W C"], around: list[tuple[int, int]]) -> Shaped[Array, "I J C"]:
+def pad(x: Shaped[Array, "H W C"], around: list[tuple[int, int]]) -> Shaped[Array, "I J C"]:
     """With zeros before and after its rows and columns; fewer than 0 take pixels away."""
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [(*edge, 0) for edge in (*around, (0, 0))])
 
 
-def squares(x: Shaped[Array, "H W C"], size: int) -> Shaped[Array, "I J P"]:
+def pixels_to_channels(x: Shaped[Array, "H W C"], size: int) -> Shaped[Array, "I J P"]:
     """Squares of so many pixels in either direction as channels of one."""
     rows, columns = (length // size for length in x.shape[:2])
     apart = x.reshape(rows, size, columns, size, -1).transpose(0, 2, 1, 3, 4)
     return apart.reshape(rows, columns, -1)
 
 
-def numbers(x: Shaped[Array, "..."], precision: DTypeLike) -> Float[Array, "..."]:
+def to_float(x: Shaped[Array, "..."], precision: DTypeLike) -> Float[Array, "..."]:
     """Bytes become fractions of 255, bits 0 and 1."""
     return x.astype(precision) / 255 if x.dtype == jnp.uint8 else x.astype(precision)

@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Shaped
 
-from mico.deep.replay.frame_stack import restored, stacked
-from mico.deep.replay.ring import TERMINAL, TIMEOUT, Memory, entries
-from mico.deep.types import Batch, First
+from mico.deep.replay.frame_stack import stack_frames, unflatten
+from mico.deep.replay.ring import TERMINAL, TIMEOUT, ReplayState, read
+from mico.deep.types import Batch, FirstTransition
 
 
 class Window(NamedTuple):
@@ -25,7 +25,7 @@ class _Stops(NamedTuple):
     end: Int[Array, " W"]
 
 
-def completion(memory: Memory, first: Int[Array, " W"], window: Window) -> Int[Array, " W"]:
+def find_completion(memory: ReplayState, first: Int[Array, " W"], window: Window) -> Int[Array, " W"]:
     """The step with which windows have all that they need, -1 if that never comes."""
     length, end = _stops(memory, first, window)
     if memory.layout.next == "true-frame":
@@ -33,12 +33,12 @@ def completion(memory: Memory, first: Int[Array, " W"], window: Window) -> Int[A
     return jnp.where(end == TIMEOUT, -1, first + length)
 
 
-def replayed(memory: Memory, first: Int[Array, " B"], weight: Float[Array, " B"], window: Window) -> Batch:
+def gather_batch(memory: ReplayState, first: Int[Array, " B"], weight: Float[Array, " B"], window: Window) -> Batch:
     """The windows that begin with given steps, from one gather of frames."""
     stack = memory.layout.stack
-    start = jax.tree.map(lambda ring: entries(ring, first), memory.steps)
+    start = jax.tree.map(lambda ring: read(ring, first), memory.steps)
     around = jnp.arange(1 - stack, window.length + 1, dtype=jnp.int32)
-    rows = entries(memory.frames, start.frame[:, None] + around)
+    rows = read(memory.frames, start.frame[:, None] + around)
     age = start.age.astype(jnp.int32)
     one = _Stops(jnp.ones_like(first), start.end.astype(jnp.int32))
     first_next = _led_to(memory, rows[:, 1 : stack + 1], age, one)
@@ -58,29 +58,29 @@ def replayed(memory: Memory, first: Int[Array, " B"], weight: Float[Array, " B"]
         discount=jnp.where(terminal, 0.0, powers[stops.length]),
         bootstrap=powers[-1],
         weight=weight,
-        first=First(start.reward, first_next, one.end == TERMINAL),
+        first=FirstTransition(start.reward, first_next, one.end == TERMINAL),
     )
 
 
-def _stops(memory: Memory, first: Int[Array, " W"], window: Window) -> _Stops:
+def _stops(memory: ReplayState, first: Int[Array, " W"], window: Window) -> _Stops:
     order = jnp.arange(window.length, dtype=jnp.int32)
-    ends = entries(memory.steps.end, first[:, None] + order).astype(jnp.int32)
+    ends = read(memory.steps.end, first[:, None] + order).astype(jnp.int32)
     length = jnp.where(ends > 0, order + 1, window.length).min(axis=1)
     return _Stops(length, jnp.where(order + 1 == length[:, None], ends, 0).max(axis=1))
 
 
 def _rewards(
-    memory: Memory, first: Int[Array, " B"], stops: _Stops, window: Window
+    memory: ReplayState, first: Int[Array, " B"], stops: _Stops, window: Window
 ) -> tuple[Float[Array, " B"], Float[Array, " powers"]]:
     r"""$\sum_{k<m} \gamma^k r_k$ of windows of m steps, and the powers $\gamma^0 \dots \gamma^n$."""
     order = jnp.arange(window.length, dtype=jnp.int32)
-    rewards = entries(memory.steps.reward, first[:, None] + order)
+    rewards = read(memory.steps.reward, first[:, None] + order)
     powers = jnp.asarray(window.discount, rewards.dtype) ** jnp.arange(window.length + 1)
     return jnp.where(order < stops.length[:, None], powers[:-1] * rewards, 0.0).sum(axis=1), powers
 
 
 def _led_to(
-    memory: Memory, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"], stops: _Stops
+    memory: ReplayState, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"], stops: _Stops
 ) -> Shaped[Array, "B ..."]:
     """What windows lead to: by Dopamine's way a blank frame behind a terminal, if frames are stacked."""
     stack = memory.layout.stack
@@ -90,8 +90,10 @@ def _led_to(
     return _observations(memory, rows, jnp.minimum(age + stops.length, stack - 1))
 
 
-def _observations(memory: Memory, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"]) -> Shaped[Array, "B ..."]:
+def _observations(
+    memory: ReplayState, rows: Shaped[Array, "B stack row"], age: Int[Array, " B"]
+) -> Shaped[Array, "B ..."]:
     """Stacks of rows as observations, with zeros for the frames before an episode's first."""
     before = jnp.arange(memory.layout.stack - 1, -1, -1, dtype=jnp.int32)
     seen = jnp.where((before <= age[:, None])[:, :, None], rows, jnp.zeros((), rows.dtype))
-    return jax.vmap(lambda rows: stacked(restored(rows, memory.layout.spec)))(seen)
+    return jax.vmap(lambda rows: stack_frames(unflatten(rows, memory.layout.spec)))(seen)

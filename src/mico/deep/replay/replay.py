@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from mico.deep.fields import check_choices, check_least, fixed
+from mico.deep.fields import check_choices, check_minimum, static_field
 from mico.deep.replay import frame_stack, sum_tree
-from mico.deep.replay.nstep import Window, completion, replayed
-from mico.deep.replay.ring import Layout, Memory, blank, extended
+from mico.deep.replay.nstep import Window, find_completion, gather_batch
+from mico.deep.replay.ring import Layout, ReplayState, append, init_replay
 from mico.deep.types import Batch, Spec, Step
 
 _LEAST = 1e-10  # keeps priorities and weights off 0
@@ -25,11 +25,13 @@ class Replay(eqx.Module):
     first of the next episode; and no window has a time-out in it.
     """
 
-    capacity: int = fixed(1_000_000, "Frames that the replay holds.")
-    batch_size: int = fixed(32, "Transitions in the batch of an update.")
-    stack: int = fixed(1, "Successive frames that are stacked to an observation.")
-    sampling: Literal["uniform", "prioritised"] = fixed("uniform", "How transitions are sampled from the replay.")
-    next: Literal["true-frame", "reset-frame"] = fixed(
+    capacity: int = static_field(1_000_000, "Frames that the replay holds.")
+    batch_size: int = static_field(32, "Transitions in the batch of an update.")
+    stack: int = static_field(1, "Successive frames that are stacked to an observation.")
+    sampling: Literal["uniform", "prioritised"] = static_field(
+        "uniform", "How transitions are sampled from the replay."
+    )
+    next: Literal["true-frame", "reset-frame"] = static_field(
         "true-frame",
         "Next frame of an episode's last transition: the episode's true last frame, or as in Dopamine the first frame"
         " written after the reset.",
@@ -37,42 +39,42 @@ class Replay(eqx.Module):
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, batch_size=1, stack=1)
+        check_minimum(self, batch_size=1, stack=1)
         if self.stack > 256:  # ages are bytes
             raise ValueError(f"stack must be at most 256, but is {self.stack}")
-        check_least(self, capacity=self.stack + 2)
+        check_minimum(self, capacity=self.stack + 2)
         if self.capacity >= 2**31:  # frames have numbers of 32 bits
             raise ValueError(f"capacity must be below 2³¹, but is {self.capacity}")
 
-    def init(self, spec: Spec) -> Memory:
+    def init(self, spec: Spec) -> ReplayState:
         """An empty memory."""
         # With true frames what can be drawn is one range of steps, and uniform draws from it need no weights.
         ranged = self.sampling == "uniform" and self.next == "true-frame"
         weights = None if ranged else sum_tree.empty(self.capacity)
-        return blank(self.capacity, Layout(spec, self.stack, self.next), weights)
+        return init_replay(self.capacity, Layout(spec, self.stack, self.next), weights)
 
     def observation_shape(self, spec: Spec) -> tuple[int, ...]:
         """Of frames stacked as the network sees them."""
-        blank = jax.ShapeDtypeStruct((self.stack, *spec.shape), spec.dtype)
-        return jax.eval_shape(frame_stack.stacked, blank).shape
+        stack = jax.ShapeDtypeStruct((self.stack, *spec.shape), spec.dtype)
+        return jax.eval_shape(frame_stack.stack_frames, stack).shape
 
     def size(self, spec: Spec) -> int:
         """The bytes that the memory of one run takes."""
         leaves = jax.tree.leaves(jax.eval_shape(lambda: self.init(spec)))
         return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
-    def add(self, memory: Memory, steps: Step, time: Int[Array, ""], window: Window) -> Memory:
+    def add(self, memory: ReplayState, steps: Step, time: Int[Array, ""], window: Window) -> ReplayState:
         """The memory after k more steps, `time` of them having been added before."""
         count = steps.action.shape[0]
-        self.check_room(window, count)
+        self.check_capacity(window, count)
         left = memory.leaving(count)
-        memory = extended(memory, steps, time)
+        memory = append(memory, steps, time)
         if memory.priorities is None:
             return memory
         first = time + jnp.arange(-window.length, count, dtype=jnp.int32)
-        complete = completion(memory, first, window)
+        complete = find_completion(memory, first, window)
         came = (complete >= time) & (complete < time + count) & (first >= memory.oldest)
-        weights = sum_tree.changed(
+        weights = sum_tree.write(
             memory.priorities,
             jnp.concatenate([left, first]) % self.capacity,
             jnp.append(jnp.zeros(left.size), jnp.full(first.size, memory.priorities.largest)),
@@ -80,21 +82,21 @@ class Replay(eqx.Module):
         )
         return replace(memory, priorities=weights)
 
-    def can_sample(self, memory: Memory, time: Int[Array, ""], window: Window) -> Bool[Array, ""]:
+    def can_sample(self, memory: ReplayState, time: Int[Array, ""], window: Window) -> Bool[Array, ""]:
         """Whether there is a window to draw after `time` steps."""
         if memory.priorities is None:
             return _newest(memory, time, window) >= memory.oldest
         return memory.priorities.sums.max() > 0
 
     def sample(
-        self, memory: Memory, time: Int[Array, ""], window: Window, key: Key[Array, ""]
+        self, memory: ReplayState, time: Int[Array, ""], window: Window, key: Key[Array, ""]
     ) -> tuple[Batch, Int[Array, " B"]]:
         """A batch and the numbers of its windows' first steps; of no meaning unless `can_sample`."""
-        self.check_room(window, 1)
+        self.check_capacity(window, 1)
         first, weight = self._draw(memory, time, window, key)
-        return replayed(memory, first, weight, window), first
+        return gather_batch(memory, first, weight, window), first
 
-    def reprioritise(self, memory: Memory, ids: Int[Array, " B"], losses: Float[Array, " B"]) -> Memory:
+    def update_priorities(self, memory: ReplayState, ids: Int[Array, " B"], losses: Float[Array, " B"]) -> ReplayState:
         r"""Priorities $\sqrt{\ell + 10^{-10}}$ for windows drawn before; uniform replay stays as it is.
 
         Windows that are gone and losses that are not finite change nothing.
@@ -102,12 +104,12 @@ class Replay(eqx.Module):
         if memory.priorities is None or self.sampling == "uniform":
             return memory
         leaf, value = ids % self.capacity, jnp.sqrt(losses + _LEAST)
-        here = (ids >= memory.oldest) & (sum_tree.held(memory.priorities, leaf) > 0) & jnp.isfinite(value)
-        weights = sum_tree.changed(memory.priorities, leaf, value, here)
+        here = (ids >= memory.oldest) & (sum_tree.read(memory.priorities, leaf) > 0) & jnp.isfinite(value)
+        weights = sum_tree.write(memory.priorities, leaf, value, here)
         largest = jnp.maximum(weights.largest, jnp.where(here, value, 0.0).max())
         return replace(memory, priorities=weights._replace(largest=largest))
 
-    def check_room(self, window: Window, count: int) -> None:
+    def check_capacity(self, window: Window, count: int) -> None:
         """Refuse a capacity that windows, or so many steps at once, do not fit in."""
         if window.length < 1:
             raise ValueError(f"window.length must be at least 1, but is {window.length}")
@@ -119,7 +121,7 @@ class Replay(eqx.Module):
             )
 
     def _draw(
-        self, memory: Memory, time: Int[Array, ""], window: Window, key: Key[Array, ""]
+        self, memory: ReplayState, time: Int[Array, ""], window: Window, key: Key[Array, ""]
     ) -> tuple[Int[Array, " B"], Float[Array, " B"]]:
         """First steps of windows, and their weights: one from each of B equal parts of the mass if prioritised."""
         count, even = self.batch_size, jnp.ones(self.batch_size)
@@ -128,15 +130,15 @@ class Replay(eqx.Module):
             return memory.oldest + jax.random.randint(key, (count,), 0, choices, jnp.int32), even
         part = jnp.arange(count) / count
         low, high = (0 * even, even) if self.sampling == "uniform" else (part, part + 1 / count)
-        leaf = sum_tree.drawn(memory.priorities, low, high, key)
+        leaf = sum_tree.sample(memory.priorities, low, high, key)
         newest = time - 1
         first = newest - (newest - leaf) % self.capacity
         if self.sampling == "uniform":
             return first, even
-        weight = jax.lax.rsqrt(sum_tree.held(memory.priorities, leaf) + _LEAST)
+        weight = jax.lax.rsqrt(sum_tree.read(memory.priorities, leaf) + _LEAST)
         return first, weight / weight.max()
 
 
-def _newest(memory: Memory, time: Int[Array, ""], window: Window) -> Int[Array, ""]:
+def _newest(memory: ReplayState, time: Int[Array, ""], window: Window) -> Int[Array, ""]:
     """The last window that is complete, be it by an episode's end or by the frame after its n-th step."""
     return jnp.maximum(time - 1 - window.length, memory.last_end)

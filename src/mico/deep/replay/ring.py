@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped, UInt8
 
-from mico.deep.replay.frame_stack import flattened
-from mico.deep.replay.sum_tree import Priorities
+from mico.deep.replay.frame_stack import flatten
+from mico.deep.replay.sum_tree import SumTree
 from mico.deep.types import Spec, Step
 
 TERMINAL, TIMEOUT = 1, 2  # how a step ended its episode; 0 where it did not
@@ -28,7 +28,7 @@ class Layout(NamedTuple):
     next: Literal["true-frame", "reset-frame"]
 
 
-class Steps(NamedTuple):
+class StepColumns(NamedTuple):
     """Steps: the number of the frame seen, and how many frames before it belong to the same stack."""
 
     frame: Int[Array, " k"]
@@ -38,17 +38,17 @@ class Steps(NamedTuple):
     end: UInt8[Array, " k"]
 
 
-class Memory(eqx.Module):
+class ReplayState(eqx.Module):
     """Frames as rows, steps, and what sampling has to know of them."""
 
     layout: Layout = eqx.field(static=True)
     frames: Shaped[Array, "capacity row"]
-    steps: Steps
+    steps: StepColumns
     num_frames: Int[Array, ""]
     next_age: UInt8[Array, ""]
     oldest: Int[Array, ""]  # the first step whose stack is still here
     last_end: Int[Array, ""]  # the newest step that ended an episode, -1 before there is one
-    priorities: Priorities | None
+    priorities: SumTree | None
 
     @property
     def capacity(self) -> int:
@@ -59,14 +59,14 @@ class Memory(eqx.Module):
         return self.oldest + jnp.arange(2 * count + self.layout.stack - 1, dtype=jnp.int32)
 
 
-def blank(capacity: int, layout: Layout, weights: Priorities | None) -> Memory:
+def init_replay(capacity: int, layout: Layout, weights: SumTree | None) -> ReplayState:
     """Nothing yet. Each array is one of its own, so that all can be donated."""
     spec = layout.spec
-    row = flattened(jnp.zeros((1, *spec.shape), spec.dtype), spec)[0]
-    return Memory(
+    row = flatten(jnp.zeros((1, *spec.shape), spec.dtype), spec)[0]
+    return ReplayState(
         layout=layout,
         frames=jnp.zeros((capacity, *row.shape), row.dtype),
-        steps=Steps(
+        steps=StepColumns(
             frame=jnp.zeros(capacity, jnp.int32),
             age=jnp.zeros(capacity, jnp.uint8),
             action=jnp.zeros((capacity, *spec.action_shape), spec.action_dtype),
@@ -81,12 +81,12 @@ def blank(capacity: int, layout: Layout, weights: Priorities | None) -> Memory:
     )
 
 
-def entries(ring: Shaped[Array, "capacity ..."], numbers: Int[Array, "..."]) -> Shaped[Array, "..."]:
+def read(ring: Shaped[Array, "capacity ..."], numbers: Int[Array, "..."]) -> Shaped[Array, "..."]:
     """What a ring holds under these numbers."""
     return ring.at[numbers % ring.shape[0]].get(mode="promise_in_bounds")
 
 
-def extended(memory: Memory, steps: Step, time: Int[Array, ""]) -> Memory:
+def append(memory: ReplayState, steps: Step, time: Int[Array, ""]) -> ReplayState:
     """Both rings after k more steps, `time` of them having come before, and without what these overwrote."""
     count = steps.action.shape[0]
     order = jnp.arange(count, dtype=jnp.int32)
@@ -96,7 +96,7 @@ def extended(memory: Memory, steps: Step, time: Int[Array, ""]) -> Memory:
     frame = memory.num_frames + order + jnp.cumsum(kept, dtype=jnp.int32) - kept
     age, next_age = _ages(memory, ended)
     end = jnp.where(steps.terminal, TERMINAL, jnp.where(steps.timeout, TIMEOUT, 0))
-    new, place = Steps(frame, age, steps.action, steps.reward, end.astype(jnp.uint8)), numbers % memory.capacity
+    new, place = StepColumns(frame, age, steps.action, steps.reward, end.astype(jnp.uint8)), numbers % memory.capacity
     memory = replace(
         memory,
         frames=_with_frames(memory, steps, frame, kept),
@@ -109,17 +109,17 @@ def extended(memory: Memory, steps: Step, time: Int[Array, ""]) -> Memory:
 
 
 def _with_frames(
-    memory: Memory, steps: Step, frame: Int[Array, " k"], kept: Bool[Array, " k"]
+    memory: ReplayState, steps: Step, frame: Int[Array, " k"], kept: Bool[Array, " k"]
 ) -> Shaped[Array, "capacity row"]:
     """The ring of frames after one scatter, which drops the last frames that are not kept."""
-    slot, row = frame % memory.capacity, flattened(steps.frame, memory.layout.spec)
+    slot, row = frame % memory.capacity, flatten(steps.frame, memory.layout.spec)
     if memory.layout.next == "true-frame":
         slot = jnp.concatenate([slot, jnp.where(kept, (frame + 1) % memory.capacity, memory.capacity)])
-        row = jnp.concatenate([row, flattened(steps.next_frame, memory.layout.spec)])
+        row = jnp.concatenate([row, flatten(steps.next_frame, memory.layout.spec)])
     return memory.frames.at[slot].set(row, mode="drop")
 
 
-def _ages(memory: Memory, ended: Bool[Array, " k"]) -> tuple[UInt8[Array, " k"], UInt8[Array, ""]]:
+def _ages(memory: ReplayState, ended: Bool[Array, " k"]) -> tuple[UInt8[Array, " k"], UInt8[Array, ""]]:
     """Frames of its episode before each step's, and before the frame to come, as far as a stack goes back."""
     order = jnp.arange(ended.size + 1, dtype=jnp.int32)
     start = -memory.next_age.astype(jnp.int32)
@@ -128,9 +128,9 @@ def _ages(memory: Memory, ended: Bool[Array, " k"]) -> tuple[UInt8[Array, " k"],
     return ages[:-1], ages[-1]
 
 
-def _oldest(memory: Memory, time: Int[Array, ""], count: int) -> Int[Array, ""]:
+def _oldest(memory: ReplayState, time: Int[Array, ""], count: int) -> Int[Array, ""]:
     """Steps leave in order, so those that left are counted."""
     step = memory.leaving(count)
-    earliest = entries(memory.steps.frame, step) - entries(memory.steps.age, step)
+    earliest = read(memory.steps.frame, step) - read(memory.steps.age, step)
     overwritten = (step < time - memory.capacity) | (earliest < memory.num_frames - memory.capacity)
     return memory.oldest + (overwritten & (step < time)).sum(dtype=jnp.int32)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 
-class Priorities(NamedTuple):
+class SumTree(NamedTuple):
     """Leaf i lies at [i // width, i % width]; a leaf of 0 is never drawn. `largest` is the largest priority so far."""
 
     leaves: Float[Array, "blocks width"]
@@ -16,22 +16,20 @@ class Priorities(NamedTuple):
     largest: Float[Array, ""]
 
 
-def empty(count: int) -> Priorities:
+def empty(count: int) -> SumTree:
     """Room for so many leaves, all of them 0."""
     width = math.isqrt(count - 1) + 1
     blocks = -(-count // width)
-    return Priorities(jnp.zeros((blocks, width)), jnp.zeros(blocks), jnp.ones(()))
+    return SumTree(jnp.zeros((blocks, width)), jnp.zeros(blocks), jnp.ones(()))
 
 
-def held(priorities: Priorities, leaf: Int[Array, " C"]) -> Float[Array, " C"]:
+def read(priorities: SumTree, leaf: Int[Array, " C"]) -> Float[Array, " C"]:
     """What leaves hold."""
     width = priorities.leaves.shape[1]
     return priorities.leaves[leaf // width, leaf % width]
 
 
-def changed(
-    priorities: Priorities, leaf: Int[Array, " C"], value: Float[Array, "..."], where: Bool[Array, " C"]
-) -> Priorities:
+def write(priorities: SumTree, leaf: Int[Array, " C"], value: Float[Array, "..."], where: Bool[Array, " C"]) -> SumTree:
     """New values for leaves; of equal leaves the last one counts."""
     blocks, width = priorities.leaves.shape
     order = jnp.arange(leaf.size)
@@ -44,8 +42,8 @@ def changed(
     return priorities._replace(leaves=leaves, sums=sums)
 
 
-def drawn(
-    priorities: Priorities, low: Float[Array, " B"], high: Float[Array, " B"], key: Key[Array, ""]
+def sample(
+    priorities: SumTree, low: Float[Array, " B"], high: Float[Array, " B"], key: Key[Array, ""]
 ) -> Int[Array, " B"]:
     """One leaf out of each part [low, high) of the whole mass, bounds being shares of it.
 

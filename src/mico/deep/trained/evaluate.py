@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep.config.run import Run
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
-from mico.deep.learner import state as learner
+from mico.deep.learner import acting
 from mico.deep.replay import frame_stack
 from mico.deep.types import Params
 
@@ -68,7 +68,7 @@ def _simulated(
 @partial(jax.jit, static_argnames="episodes")
 def _begun(run: Run, key: Key[Array, ""], episodes: int) -> _Walk:
     env, frame = jax.vmap(cast(AbstractEnv, run.env).reset)(jax.random.split(key, episodes))
-    stack = jax.vmap(frame_stack.fresh, in_axes=(0, None))(frame, run.replay.stack)
+    stack = jax.vmap(frame_stack.start_stack, in_axes=(0, None))(frame, run.replay.stack)
     return _Walk(env, stack, jnp.zeros(episodes), jnp.zeros(episodes, dtype=bool))
 
 
@@ -78,11 +78,11 @@ def _walked(run: Run, params: Params, walk: _Walk, chance: _Chance, length: int)
 
     def one(walk: _Walk, key: Key[Array, ""]) -> _Walk:
         keys = jax.random.split(key, 3)
-        action = learner.perform(run, params, walk.stack, epsilon, keys)
+        action = acting.act(run, params, walk.stack, epsilon, keys, explore=False)
         outcome = cast(AbstractEnv, run.env).step(walk.env, action, keys[2])
         returned = walk.returned + jnp.where(walk.over, 0.0, outcome.reward)
         over = walk.over | outcome.terminal | outcome.timeout
-        return _Walk(outcome.state, frame_stack.pushed(walk.stack, outcome.frame), returned, over)
+        return _Walk(outcome.state, frame_stack.push(walk.stack, outcome.frame), returned, over)
 
     def every(walk: _Walk, key: Key[Array, ""]) -> tuple[_Walk, None]:
         return jax.vmap(one)(walk, jax.random.split(key, walk.over.size)), None
@@ -106,7 +106,7 @@ def _round(
     run, (epsilon, key) = trained.settings, chance
     envs = Episodes(cast(AbstractHostEnv, run.env).make(which.size), seeds[which])
     try:
-        stack = jax.vmap(frame_stack.fresh, in_axes=(0, None))(jnp.asarray(envs.start()), run.replay.stack)
+        stack = jax.vmap(frame_stack.start_stack, in_axes=(0, None))(jnp.asarray(envs.start()), run.replay.stack)
         returned, over = np.zeros(which.size), np.zeros(which.size, dtype=bool)
         for time in range(max_steps):
             keys = jax.random.split(jax.random.fold_in(key, time), (seeds.size, 3))[which]
@@ -126,7 +126,7 @@ def _round(
 def _chosen(
     run: Run, params: Params, stack: Shaped[Array, "E S ..."], epsilon: Float[Array, ""], keys: Key[Array, "E 3"]
 ) -> Shaped[Array, "E ..."]:
-    return jax.vmap(lambda stack, keys: learner.perform(run, params, stack, epsilon, keys))(stack, keys)
+    return jax.vmap(lambda stack, keys: acting.act(run, params, stack, epsilon, keys, explore=False))(stack, keys)
 
 
-_pushed = jax.jit(jax.vmap(frame_stack.pushed))
+_pushed = jax.jit(jax.vmap(frame_stack.push))

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, Shaped, UInt8
 
 from mico.deep.config.run import Run
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
-from mico.deep.learner import state as learner
+from mico.deep.learner import acting
 from mico.deep.replay import frame_stack
 from mico.deep.trained.evaluate import CHUNK
 from mico.deep.trained.render import shrunk
@@ -163,15 +163,15 @@ class _Look(NamedTuple):
 def _look(
     run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
 ) -> _Look:
-    """What the run makes of a stack of frames, and does, as `learner.perform` does."""
-    observation = frame_stack.stacked(stack)
-    outlook = run.agent.outlook(params, observation, keys[0])
-    action = learner.perform(run, params, stack, epsilon, keys)
-    return _Look(observation, params.encoder(observation), *outlook, action)
+    """What the run makes of a stack of frames, and does, as `acting.act` without exploration does."""
+    observation = frame_stack.stack_frames(stack)
+    prediction = run.agent.predict(params, observation, keys[0])
+    action = acting.act(run, params, stack, epsilon, keys, explore=False)
+    return _Look(observation, params.encoder(observation), *prediction, action)
 
 
-_fresh = jax.jit(frame_stack.fresh, static_argnums=1)
-_pushed = jax.jit(frame_stack.pushed)
+_fresh = jax.jit(frame_stack.start_stack, static_argnums=1)
+_pushed = jax.jit(frame_stack.push)
 
 
 def _played(

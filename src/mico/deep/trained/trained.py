@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Shaped
 from mico.deep.agents import AbstractAgent, AbstractValueAgent
 from mico.deep.config.run import Run, describe, revive
 from mico.deep.fleet import compilation_cache
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.training.weights import load_parameters
@@ -216,7 +216,7 @@ def _best(
     agent: AbstractAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
 ) -> Shaped[Array, "B ..."]:
     keys, never = jax.random.split(jax.random.key(seed)), jnp.zeros(())
-    return jax.vmap(lambda one: agent.perform(params, one, never, keys))(batch)
+    return jax.vmap(lambda one: agent.act(params, one, never, keys, explore=False))(batch)
 
 
 @jax.jit
@@ -228,7 +228,7 @@ def _represented(params: Params, batch: Shaped[Array, "B ..."]) -> Float[Array, 
 def _measured(
     metric: AbstractMetricLoss, params: Params, x: Shaped[Array, "B ..."], y: Shaped[Array, "C ..."]
 ) -> Float[Array, "B C"]:
-    return metric.measures(jax.vmap(params.encoder)(x), jax.vmap(params.encoder)(y))
+    return metric.pairwise(jax.vmap(params.encoder)(x), jax.vmap(params.encoder)(y))
 
 
 def load(folder: str | Path) -> Trained:
@@ -256,7 +256,7 @@ def load(folder: str | Path) -> Trained:
     described = _described(path)
     try:
         settings = revive(described)
-        blank = jax.eval_shape(lambda: learner.fresh_params(settings, settings.env.spec))
+        blank = jax.eval_shape(lambda: init_params(settings, settings.env.spec))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = f"{error.args[0]!r} is missing or unknown" if isinstance(error, KeyError) and error.args else error
         raise ValueError(f"{path / 'config.json'} describes no run that can be made here: {why}") from error

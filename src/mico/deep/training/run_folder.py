@@ -14,7 +14,7 @@ import jax
 
 from mico._checks import check_plain_name
 from mico.deep.config.run import Label, Run, completed, describe, varied
-from mico.deep.fields import flat
+from mico.deep.fields import flatten
 from mico.deep.training.weights import parameter_files
 from mico.results.folders import write_json
 from mico.results.lock import LOCK_FILE
@@ -251,10 +251,10 @@ def _check_settings(settings: Any, what: str) -> None:
 
 def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
     """Refuse settings other than those the folder was made with; more steps are allowed."""
-    before = {name: flat(completed(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
+    before = {name: flatten(completed(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
     if len(before) != len(names):
         raise ValueError(f"runs must be those of the folder, {', '.join(before)}, got {len(names)} runs")
-    for (name, old), new in zip(before.items(), map(flat, described), strict=True):
+    for (name, old), new in zip(before.items(), map(flatten, described), strict=True):
         aside = "env.path" if "env.digest" in old else "env.digest"  # what is in a file counts, wherever it lies
         for field in dict.fromkeys([*old, *new]):
             was, now = old.get(field), json.loads(json.dumps(new.get(field)))

@@ -19,7 +19,7 @@ from mico.deep.fleet import compilation, compilation_cache
 from mico.deep.fleet import jax_engine as fleets
 from mico.deep.fleet.jax_engine import Happened
 from mico.deep.fleet.shards import Parts, States, usual_sizes
-from mico.deep.learner.replay_stub import Remains
+from mico.deep.replay.stub import ReplayStub
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.chunking import COMPILATION, Chunks
 from mico.deep.training.limits import check_room, warn_of_disk
@@ -229,7 +229,7 @@ class _Training:
             self._row_time, positions = found.extra["row_time"], found.extra["positions"]
             self._outputs.check_logs(self.time, positions)
             self.learns_from = found.extra["learns_from"]
-            if isinstance(self._state[0].memory, Remains):
+            if isinstance(self._state[0].memory, ReplayStub):
                 self._refill()
         if self.time < self._steps >= self.learns_from:
             self._parts.compile_ahead("look", shape, 0)

@@ -10,8 +10,8 @@ import pytest
 
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.agents.value_agent import Transition
-from mico.deep.learner import state as learner
-from mico.deep.learner import update
+from mico.deep.learner import acting, update
+from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.replay.replay import Replay
 from mico.deep.types import Step, Views
@@ -33,8 +33,8 @@ def loss(agent):
         run = small_run(agent, MICo(), seed=0)
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
-        seen = update.views(run, params, target, batch)
-        each, other = agent.losses(params, target, seen, batch, KEY)
+        seen = update.represent_batch(run, params, target, batch)
+        each, other = agent.loss(params, target, seen, batch, KEY)
         return float(each.mean() + other)
     rng = np.random.default_rng(0)
     views = Views(*jnp.asarray(rng.normal(size=(3, SIZE)), jnp.float32))
@@ -73,7 +73,7 @@ def clipped_rewards(name, field, one, other):
     for value in (one, other):
         run = small_run(small_agent(name, reward_clip=value), seed=0)
         steps = learner_steps(rewards, run.env.spec)
-        held = learner.remembered(run, run.replay.init(run.env.spec), steps, jnp.int32(0)).steps.reward[:3]
+        held = acting.add_to_replay(run, run.replay.init(run.env.spec), steps, jnp.int32(0)).steps.reward[:3]
         np.testing.assert_array_equal(held, rewards if value is None else np.clip(rewards, -value, value))
 
 
@@ -92,11 +92,11 @@ def updated(name, importance):
 
     @jax.jit
     def losses(run):
-        blank = learner.start(run, spec, None, jnp.zeros(spec.shape, spec.dtype))
+        blank = init_state(run, spec, None, jnp.zeros(spec.shape, spec.dtype))
         steps = learner_steps(np.linspace(-1, 1, 8, dtype=np.float32), spec)
-        state = blank._replace(memory=learner.remembered(run, blank.memory, steps, jnp.int32(0)))
+        state = blank._replace(memory=acting.add_to_replay(run, blank.memory, steps, jnp.int32(0)))
         ids = jnp.arange(7, dtype=jnp.int32)
-        memory = run.replay.reprioritise(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
+        memory = run.replay.update_priorities(state.memory, ids, jnp.linspace(0.1, 9.0, 7))
         return update.update(run, state._replace(memory=memory), jnp.int32(8))[1]
 
     return losses(run)
@@ -156,8 +156,8 @@ def same_samples(name, field, one, other):
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
         batch = jax.tree.map(lambda leaf: jnp.stack([leaf[0]] * 4) if leaf.ndim else leaf, batch)
-        seen = update.views(run, params, target, batch)
-        losses, _ = run.agent.losses(params, target, seen, batch, KEY)
+        seen = update.represent_batch(run, params, target, batch)
+        losses, _ = run.agent.loss(params, target, seen, batch, KEY)
         assert len(np.unique(np.asarray(losses).round(5))) == kinds
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from mico.deep.agents import DQN
-from mico.deep.learner import state as learner
+from mico.deep.learner import acting
 from mico.deep.learner import update as updates
+from mico.deep.learner.state import TrainState
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
-from mico.deep.types import Batch, Features, First, Step, Views
+from mico.deep.types import Batch, Features, FirstTransition, Step, Views
 from plain_actor import pieces
 from small_runs import CONTINUOUS, small_agent, small_batch, small_run, two_networks
 
@@ -59,8 +60,8 @@ def examined(run, params, target, batch):
     """TD losses, what else is minimised, the metric loss; and their gradients, by the parameters and the target's."""
 
     def parts(params, target):
-        seen = updates.views(run, params, target, batch)
-        each, other = run.agent.losses(params, target, seen, batch, KEY)
+        seen = updates.represent_batch(run, params, target, batch)
+        each, other = run.agent.loss(params, target, seen, batch, KEY)
         return jnp.stack([each.mean(), other, run.metric.loss(None, seen, batch, KEY)]), (each, other)
 
     gradients, (each, other) = jax.jacrev(parts, argnums=(0, 1), has_aux=True)(params, target)
@@ -135,11 +136,11 @@ def test_what_losses_with_models_reach(name, variant):
     run = small_run(small_agent("sac"), METRIC_LOSSES[name](variant=variant, hidden=4), seed=0)
     params, target = (noisy(tree, seed) for seed, tree in enumerate(two_networks(run)))
     batch = small_batch(run.env.spec, count=8)
-    batch = batch._replace(first=First(batch.reward, batch.next_observation, batch.terminal))
+    batch = batch._replace(first=FirstTransition(batch.reward, batch.next_observation, batch.terminal))
 
     def loss(params, target, weight):
         metric = eqx.tree_at(lambda metric: metric.weight, run.metric, weight)
-        return metric.loss(params.metric, updates.views(run, params, target, batch), batch, KEY)
+        return metric.loss(params.metric, updates.represent_batch(run, params, target, batch), batch, KEY)
 
     gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))
     read = {"actor's projection"} if variant == "rewrite" else ENCODER
@@ -171,20 +172,20 @@ def test_views_without_features_are_refused():
     run, params, target, batch = situation("usual")
     rows = jnp.zeros((4, 5))
     with pytest.raises(ValueError, match=r"SAC needs views\.features"):
-        run.agent.losses(params, target, Views(rows, rows, rows), batch, KEY)
+        run.agent.loss(params, target, Views(rows, rows, rows), batch, KEY)
 
 
 def test_an_agent_without_an_actor_has_no_view_of_one():
     _, params, target, _ = situation("usual")
     rows = jnp.zeros((4, 5))
     with pytest.raises(ValueError, match="DQN has no actor, which the metric loss asks for"):
-        DQN().latents(params, target, Features(rows, rows, rows))
+        DQN().actor_latents(params, target, Features(rows, rows, rows))
 
 
 def test_the_actors_view_is_its_projection(case):
     (run, params, target, batch), _ = case
-    features = updates.views(run, params, target, batch).features
-    found = run.agent.latents(params, target, features)
+    features = updates.represent_batch(run, params, target, batch).features
+    found = run.agent.actor_latents(params, target, features)
     for rows, head, given in ((found.online, params.head, features.now), (found.target_next, target.head, features[2])):
         np.testing.assert_allclose(rows, [head.latent(row) for row in given], rtol=1e-12)
 
@@ -202,9 +203,9 @@ def update(quick_compilation):
         action, reward = jnp.asarray(rng.uniform(-1, 1, size=(30, 2))), jnp.asarray(rng.normal(size=30))
         end = np.arange(30) % 3
         steps = Step(frames[:-1], action, reward, frames[1:], jnp.asarray(end == 0), jnp.asarray(end == 1))
-        memory = learner.remembered(run, run.replay.init(run.env.spec), steps, jnp.int32(0))
+        memory = acting.add_to_replay(run, run.replay.init(run.env.spec), steps, jnp.int32(0))
         still = run.agent.optimiser().init(params)
-        state = learner.State(params, target, still, memory, episode=None, bad_step=jnp.int32(-1))
+        state = TrainState(params, target, still, memory, episode=None, bad_step=jnp.int32(-1))
         return run, state, jax.jit(updates.update)
 
 
@@ -231,7 +232,7 @@ def test_the_target_follows_with_every_update(update):
     run, state, learn = update
     for time in (30, 34, 38):
         after, losses = learn(run, state, jnp.int32(time))
-        assert losses.updated
+        assert losses.applied
         for old, new, online in zip(*map(jax.tree.leaves, (state.target, after.target, after.params)), strict=True):
             np.testing.assert_allclose(new, old + 0.2 * (online - old), rtol=1e-13, atol=1e-15)
         assert np.abs(after.params.head.log_temperature - state.params.head.log_temperature) > 1e-3
@@ -244,7 +245,7 @@ def test_a_target_that_is_not_finite_is_not_followed(update):
     steps = state.memory.steps._replace(reward=rewards)
     sick = state._replace(memory=replace(state.memory, steps=steps))
     after, losses = learn(run, sick, jnp.int32(30))
-    assert not losses.updated
+    assert not losses.applied
     assert int(after.bad_step) == 30
     same = after.params, after.target, after.optimiser
     jax.tree.map(np.testing.assert_array_equal, same, (state.params, state.target, state.optimiser))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from mico.deep.agents.sac import Gaussian
+from mico.deep.agents.sac import TanhGaussian
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 LAWS = [(0.0, 0.0), (0.7, -1.0), (-1.5, 0.5), (0.2, -4.0), (0.0, 1.0)]  # means, and logarithms of deviations
@@ -24,7 +24,7 @@ def with_noise(monkeypatch):
 
     def of(law, noise):
         chosen.append(noise)
-        return Gaussian(*law).draw(jax.random.key(0))
+        return TanhGaussian(*law).sample(jax.random.key(0))
 
     return of
 
@@ -62,7 +62,7 @@ def test_far_in_the_tails_it_is_finite_though_the_action_is_all_but_1(precision,
         key = jax.random.key(1)
 
         def log_chance(mean):
-            action, found = Gaussian(mean, log_deviation).draw(key)
+            action, found = TanhGaussian(mean, log_deviation).sample(key)
             return found, action
 
         (found, action), slope = jax.value_and_grad(log_chance, has_aux=True)(mean)
@@ -78,7 +78,7 @@ def test_numbers_of_an_action_are_independent():
     """The density of two is the product of those of one."""
     with jax.enable_x64(True):
         mean, log_deviation, key = jnp.asarray([0.3, -1.1]), jnp.asarray([-0.2, 0.4]), jax.random.key(3)
-        action, log_chance = Gaussian(mean, log_deviation).draw(key)
+        action, log_chance = TanhGaussian(mean, log_deviation).sample(key)
     u = np.arctanh(np.asarray(action))
     each = stats.norm.logpdf(u, mean, np.exp(log_deviation)) - np.log(1 - np.asarray(action) ** 2)
     np.testing.assert_allclose(log_chance, each.sum(), rtol=1e-9)
@@ -87,6 +87,6 @@ def test_numbers_of_an_action_are_independent():
 @pytest.mark.parametrize("law", LAWS)
 def test_draws_have_the_law(law):
     mean, log_deviation = (jnp.full((4_000, 1), number) for number in law)
-    actions, log_chances = Gaussian(mean, log_deviation).draw(jax.random.key(2))
+    actions, log_chances = TanhGaussian(mean, log_deviation).sample(jax.random.key(2))
     assert (actions.shape, log_chances.shape) == ((4_000, 1), (4_000,))
     assert stats.kstest(np.asarray(actions[:, 0], dtype=float), cumulative, args=law).pvalue > 1e-4

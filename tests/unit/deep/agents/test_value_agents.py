@@ -11,14 +11,14 @@ from mico.deep.agents import VALUE_AGENTS
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value_agent import Transition, greedy
 from mico.deep.learner import update
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.types import Views
 from small_runs import small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(3)
 SIZE, ACTIONS = 6, 3
-NETWORK = Network("table", width=SIZE, hidden=5)
+NETWORK = NetworkConfig("table", width=SIZE, hidden=5)
 every_agent = pytest.mark.parametrize("name", VALUE_AGENTS)
 
 
@@ -201,8 +201,8 @@ def test_fractions_are_drawn_for_each_sample_or_shared(choice):
     run = small_run(small_agent("iqn", fractions=choice), seed=0)
     params, target = two_networks(run)
     batch = small_batch(run.env.spec)
-    seen = update.views(run, params, target, batch)
-    found, other = run.agent.losses(params, target, seen, batch, KEY)
+    seen = update.represent_batch(run, params, target, batch)
+    found, other = run.agent.loss(params, target, seen, batch, KEY)
     count = batch.reward.size
     keys = jax.random.split(KEY, count) if choice == "each" else [KEY] * count
     for row in range(count):

@@ -13,9 +13,9 @@ import pytest
 from mico.deep.agents import AGENTS, DQN
 from mico.deep.config.run import Run, Schedule, describe, revive, run_names, varied
 from mico.deep.envs import ENVS, MinAtar, Tabular, environment
-from mico.deep.fields import check_range, flat
+from mico.deep.fields import check_range, flatten
 from mico.deep.metric_losses import DBC, METRIC_LOSSES, AbstractPairLoss, MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.tabular import MDP
 from point_mass import PointMass
@@ -65,7 +65,9 @@ def test_every_family_is_tested():
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_runs_come_back_from_json(name):
     env = environment(name, **ENVIRONMENTS[name])
-    network = Network("mlp", width=3, latent=2, squash="none", hidden=0, initialiser="orthogonal", precision="bfloat16")
+    network = NetworkConfig(
+        "mlp", width=3, latent=2, squash="none", hidden=0, initialiser="orthogonal", precision="bfloat16"
+    )
     replay = Replay(capacity=99, batch_size=3, stack=2, sampling="prioritised", next="reset-frame")
     actions = "discrete" if env.spec.num_actions else "continuous"
     agents = [agent for agent, kind in AGENTS.items() if kind.actions == actions]
@@ -95,7 +97,7 @@ def test_what_is_described_is_every_field():
     assert described["env"]["name"] == "mdp/frozen-lake"
     assert described["schedule"]["target_period"] == 40
     assert described["seed"] == 3
-    for name, kind in (("network", Network), ("replay", Replay), ("schedule", Schedule)):
+    for name, kind in (("network", NetworkConfig), ("replay", Replay), ("schedule", Schedule)):
         assert set(described[name]) == {field.name for field in dataclasses.fields(kind)}
 
 
@@ -236,7 +238,7 @@ def test_bounds_are_closed_and_bools_are_no_numbers(value, fine):
 
 
 def test_nested_settings_get_dotted_names():
-    assert flat({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {"a.b": 1, "a.c.d": None, "e": "x"}
+    assert flatten({"a": {"b": 1, "c": {"d": None}}, "e": "x"}) == {"a.b": 1, "a.c.d": None, "e": "x"}
 
 
 def test_exploration_by_hand():

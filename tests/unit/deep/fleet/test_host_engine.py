@@ -16,10 +16,12 @@ from mico.deep.envs.host.episodes import episode_seed
 from mico.deep.fleet import host_programs
 from mico.deep.fleet.host_engine import Hosted
 from mico.deep.fleet.jax_engine import copy_targets, stack
-from mico.deep.learner import state as learner
+from mico.deep.learner import acting
 from mico.deep.learner import update as updates
+from mico.deep.learner.keys import play_keys
+from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.types import Spec, Step
 from mico.tabular import MDP
 from point_mass import PointMass
@@ -33,7 +35,7 @@ STEPS, LIMIT = 120, 15
 def fleet(quick_compilation):
     """Two runs that differ in seed, learning rate and α, after some episodes and twenty updates, in float64."""
     env = environment("gym/CartPole-v1", max_steps=LIMIT)
-    parts = {"env": env, "network": Network("mlp", width=8, hidden=8)}
+    parts = {"env": env, "network": NetworkConfig("mlp", width=8, hidden=8)}
     runs = [small_run(small_agent(learning_rate=0.01), MICo(alpha=0.0), seed=3, **parts)]
     runs += [small_run(small_agent(learning_rate=0.03), MICo(alpha=0.4), seed=4, **parts)]
     with jax.enable_x64(True):
@@ -212,8 +214,8 @@ def test_inside_and_outside_jax_training_is_the_same(agent, one, other):
 def sequential(run, steps):
     """One run as a plain loop over the learner's moves, and its losses; when each move comes is the loop's."""
     envs, schedule, every, losses = run.env.make(1), run.schedule, np.ones(1, bool), []
-    update, remembered, chosen = map(jax.jit, (updates.update, learner.remembered, action_at))
-    state = learner.start(run, run.env.spec, None, jnp.asarray(envs.reset(every, every)[0]))
+    update, remembered, chosen = map(jax.jit, (updates.update, acting.add_to_replay, action_at))
+    state = init_state(run, run.env.spec, None, jnp.asarray(envs.reset(every, every)[0]))
     action = chosen(run, state, 0)
     for time in range(steps):
         step = envs.step(np.asarray(action, run.env.spec.action_dtype)[None])
@@ -221,13 +223,13 @@ def sequential(run, steps):
         seen = Step(state.episode.stack[-1], action, step.reward[0], frame, *ends)
         memory = remembered(run, state.memory, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], seen), time)
         begun = envs.reset(every, every)[0] if any(ends) else frame
-        episode, _ = learner.advance(state.episode, jax.tree.map(jnp.asarray, seen), None, jnp.asarray(begun))
+        episode, _ = acting.advance_episode(state.episode, jax.tree.map(jnp.asarray, seen), None, jnp.asarray(begun))
         state, before = state._replace(memory=memory, episode=episode), state.params
         if time >= schedule.learning_starts and (time + 1) % schedule.update_period == 0:
             state, found = update(run, state, time + 1)
             losses.append(found)
-        acting = state if schedule.acting == "after-learning" else state._replace(params=before)
-        action = chosen(run, acting, time + 1)
+        actor = state if schedule.acting == "after-learning" else state._replace(params=before)
+        action = chosen(run, actor, time + 1)
         if schedule.copies_at(time + 1):
             state = state._replace(target=state.params)
     return state, jax.tree.map(lambda *each: np.array(each), *losses)
@@ -235,7 +237,7 @@ def sequential(run, steps):
 
 def action_at(run, state, time):
     epsilon = run.schedule.exploration(time)
-    return learner.act(run, state.params, state.episode.stack, epsilon, learner.play_keys(run, time))
+    return acting.act(run, state.params, state.episode.stack, epsilon, play_keys(run, time))
 
 
 def restless(agent, acting, seed=0, **schedule):
@@ -249,8 +251,8 @@ def restless(agent, acting, seed=0, **schedule):
 def test_an_action_is_chosen_after_an_update_or_before_it(agent):
     """Either way a fleet is the sequential algorithm; and the two are not the same."""
     found = {}
-    for acting in ("after-learning", "while-learning"):
-        runs = [restless(agent, acting, seed, epsilon=0.0, epsilon_decay=0) for seed in (0, 1)]
+    for order in ("after-learning", "while-learning"):
+        runs = [restless(agent, order, seed, epsilon=0.0, epsilon_decay=0) for seed in (0, 1)]
         with jax.enable_x64(True):
             fleet, tallies = trained(runs, 120, engine=Hosted)
             for index, run in enumerate(runs):
@@ -260,7 +262,7 @@ def test_an_action_is_chosen_after_an_update_or_before_it(agent):
                 sums = [np.reshape(each, (2, 10)).sum(axis=1) for each in losses]
                 told = [getattr(tallies, name)[1:, index] for name in ("updates", "loss", "td_loss", "metric_loss")]
                 np.testing.assert_allclose(told, sums, rtol=1e-9)
-        found[acting] = fleet.memory.steps.action
+        found[order] = fleet.memory.steps.action
     first = np.argmax((found["after-learning"] != found["while-learning"]).reshape(2, 200, -1).any(axis=(0, 2)))
     assert first % 4 == 0  # the first action that differs comes right after an update
     assert first >= 44

@@ -10,9 +10,9 @@ import pytest
 from mico.deep.agents import AGENTS
 from mico.deep.envs import environment
 from mico.deep.fleet.jax_engine import copy_targets, stack
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import MICo, SimSR
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, trained
 
@@ -64,7 +64,7 @@ def test_targets_are_copies_and_nothing_else_changes():
 
 @pytest.mark.slow
 def test_a_fleet_on_a_game_is_its_single_runs():
-    parts = {"env": environment("minatar/breakout", max_steps=50), "network": Network("minatar", hidden=8)}
+    parts = {"env": environment("minatar/breakout", max_steps=50), "network": NetworkConfig("minatar", hidden=8)}
     one, other = (small_run(metric=MICo(alpha=alpha), seed=seed, **parts) for seed, alpha in enumerate((0.0, 0.4)))
     check_fleet(one, other, small_run(seed=0, **parts), 400)
 
@@ -92,7 +92,7 @@ def test_in_single_precision_a_fleet_stays_near_its_single_runs(three):
 
 def test_seeds_differ_in_what_they_start_from_and_in_what_they_try(three):
     runs, together, _ = three
-    begun = [learner.fresh_params(run, run.env.spec) for run in runs]
+    begun = [init_params(run, run.env.spec) for run in runs]
     for a, b, c in zip(*map(jax.tree.leaves, begun), strict=True):
         assert a.ndim == 1 or np.abs(a - b).max() > 0.01
         np.testing.assert_array_equal(a, c)
@@ -107,7 +107,7 @@ def test_numbers_are_each_runs_own(three):
     runs, together, _ = three
     moved = []
     for index, run in enumerate(runs):
-        begun = jax.tree.leaves(learner.fresh_params(run, run.env.spec))
+        begun = jax.tree.leaves(init_params(run, run.env.spec))
         now = jax.tree.leaves(of_run(together.params, index))
         moved.append(max(np.abs(a - b).max() for a, b in zip(begun, now, strict=True)))
     assert moved[2] == 0
@@ -163,7 +163,7 @@ def test_updates_are_made_and_summed_once_learning_has_started(three):
         ({"metric": SimSR()}, "metric.name is 'mico' in one and 'simsr'"),
         ({"metric": MICo(alpha=0.3, pairs="shuffled")}, "metric.pairs is 'all' .* 'shuffled'"),
         ({"env": environment("mdp/frozen-lake", max_steps=9), "agent": small_agent(discount=0.7)}, "env.max_steps"),
-        ({"network": Network("table", width=8, hidden=9)}, "network.hidden is 8 in one and 9"),
+        ({"network": NetworkConfig("table", width=8, hidden=9)}, "network.hidden is 8 in one and 9"),
         ({"replay": Replay(capacity=201, batch_size=8)}, "replay.capacity is 200 in one and 201"),
         ({"schedule": dataclasses.replace(SCHEDULE, epsilon=0.3, log_period=80)}, "schedule.log_period is 40 .* 80"),
     ],

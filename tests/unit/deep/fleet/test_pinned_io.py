@@ -12,7 +12,7 @@ import pytest
 
 from mico.deep.envs import HostOutcome
 from mico.deep.fleet import pinned_io
-from mico.deep.learner.state import Ended, Losses
+from mico.deep.learner.state import EpisodeEnd, UpdateMetrics
 from mico.deep.types import Spec
 
 SPECS = {
@@ -52,9 +52,10 @@ def test_a_row_says_what_was_written(name):
 def test_notes_say_what_happened_and_what_to_do_next():
     spec = SPECS["torques"]
     ended = [
-        Ended(jnp.array(over), jnp.float32(returned), jnp.int32(9)) for over, returned in ((True, 2.5), (False, 1.0))
+        EpisodeEnd(jnp.array(over), jnp.float32(returned), jnp.int32(9))
+        for over, returned in ((True, 2.5), (False, 1.0))
     ]
-    losses = Losses(jnp.array(True), jnp.float32(3.0), jnp.float32(1.0), jnp.float32(2.0))
+    losses = UpdateMetrics(jnp.array(True), jnp.float32(3.0), jnp.float32(1.0), jnp.float32(2.0))
     action = jnp.array([0.5, -1.0])
     notes = [np.asarray(pinned_io.note(end, loss, action))[None] for end, loss in zip(ended, (None, losses))]
     found = pinned_io.happened(notes, [pinned_io.noted_losses(notes[1])])

@@ -16,7 +16,7 @@ from mico.deep import load
 from mico.deep.envs import Atari, environment
 from mico.deep.fleet.shards import Parts, beside, even_sizes, usual_sizes
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training.train import Manner, train
 from small_runs import SCHEDULE, assert_close, small_agent, small_run
 from trainings import Crash, crashing, left
@@ -27,7 +27,7 @@ ROOMS = environment("mdp/four-rooms", max_steps=25)
 
 
 def runs(count=3, env=ATARI, **schedule):
-    network = Network("mlp", width=8, hidden=8)
+    network = NetworkConfig("mlp", width=8, hidden=8)
     agents = [small_agent(learning_rate=0.01 * (1 + seed)) for seed in range(count)]
     parts = {"env": env, "network": network, "schedule": replace(SCHEDULE, **schedule)}
     return [small_run(agent, MICo(0.3), seed=seed, **parts) for seed, agent in enumerate(agents)]
@@ -52,7 +52,7 @@ def test_two_parts_are_one_fleet(env, acting):
             found.append((whole, happened, looked, parts.params(states), parts.bad_steps(states)))
             parts.close()
     assert_close(*found)
-    assert found[0][1][1].losses.updated.shape == (10, 3)
+    assert found[0][1][1].losses.applied.shape == (10, 3)
 
 
 def test_jobs_wait_for_each_other_in_threads_of_their_own():

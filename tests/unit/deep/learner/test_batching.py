@@ -7,12 +7,12 @@ import pytest
 
 from mico.deep.envs import AbstractHostEnv
 from mico.deep.fleet import jax_engine as fleets
-from mico.deep.learner import diagnostics
-from mico.deep.learner import state as learner
+from mico.deep.fleet.batching import diagnose_fleet, update_fleet, updates_sequentially
+from mico.deep.learner import acting, diagnostics
 from mico.deep.learner import update as updates
-from mico.deep.learner.batching import in_turn
+from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.types import Spec, Step
 from small_runs import assert_close, small_agent, small_run
@@ -44,7 +44,7 @@ class Pictures(AbstractHostEnv):
 
 def situation(metric, sampling):
     """Three runs, each with a replay of its own."""
-    network = Network("control", latent=5, hidden=8)
+    network = NetworkConfig("control", latent=5, hidden=8)
     replay = Replay(capacity=100, batch_size=8, stack=2, sampling=sampling)
     runs = [
         small_run(small_agent("sac", learning_rate=0.01 * (1 + seed)), metric, seed=seed, env=Pictures(),
@@ -56,8 +56,8 @@ def situation(metric, sampling):
 
 @jax.jit
 def filled(run, frame, steps):
-    state = learner.start(run, run.env.spec, None, frame)
-    return state._replace(memory=learner.remembered(run, state.memory, steps, jnp.int32(0)))
+    state = init_state(run, run.env.spec, None, frame)
+    return state._replace(memory=acting.add_to_replay(run, state.memory, steps, jnp.int32(0)))
 
 
 def state_of(run):
@@ -84,19 +84,19 @@ def test_an_update_of_a_fleet_is_that_of_each_run(case, monkeypatch):
     with jax.enable_x64(True):
         runs, states = situation(*setting)
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        assert in_turn(runs[0])
-        turns = jax.jit(lambda *args: updates.update_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        assert updates_sequentially(runs[0])
+        turns = jax.jit(lambda *args: update_fleet(*args)).lower(fleet, state, jnp.int32(TIME))
         written = turns.as_text().count("stablehlo.convolution")
         assert written == CONVOLUTIONS * (len(runs) if device == "cpu" else 1)
         found = turns.compile()(fleet, state, jnp.int32(TIME))
-        monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
-        together = jax.jit(lambda *args: updates.update_each(*args))(fleet, state, jnp.int32(TIME))
+        monkeypatch.setattr(NetworkConfig, "fills_device", lambda self, shape: False)
+        together = jax.jit(lambda *args: update_fleet(*args))(fleet, state, jnp.int32(TIME))
         update = jax.jit(lambda *args: updates.update(*args))
         alone = [update(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
     expected = jax.tree.map(lambda *leaves: np.stack(leaves), *alone)
     assert_close(found, expected)
     assert_close(together, expected)
-    assert np.asarray(found[1].updated).all()
+    assert np.asarray(found[1].applied).all()
     for before, after in zip(jax.tree.leaves(state.params.encoder), jax.tree.leaves(found[0].params.encoder)):
         assert (np.asarray(before) != np.asarray(after)).any(axis=tuple(range(1, before.ndim))).all()
 
@@ -108,18 +108,18 @@ def test_a_look_at_a_fleet_is_that_at_each_run(device, monkeypatch):
     with jax.enable_x64(True):
         runs, states = situation(METRIC_LOSSES["dbc"](), "uniform")
         fleet, state = fleets.stack(runs), jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        turns = jax.jit(lambda *args: diagnostics.look_each(*args)).lower(fleet, state, jnp.int32(TIME))
+        turns = jax.jit(lambda *args: diagnose_fleet(*args)).lower(fleet, state, jnp.int32(TIME))
         written = turns.as_text().count(ALONE)
         assert written == LOOKS * (len(runs) if device == "cpu" else 1)
         found = turns.compile()(fleet, state, jnp.int32(TIME))
-        monkeypatch.setattr(Network, "fills_device", lambda self, shape: False)
-        look = jax.jit(lambda *args: diagnostics.look(*args))
+        monkeypatch.setattr(NetworkConfig, "fills_device", lambda self, shape: False)
+        look = jax.jit(lambda *args: diagnostics.diagnose(*args))
         alone = [look(*jax.tree.map(jnp.asarray, pair), jnp.int32(TIME)) for pair in zip(runs, states)]
     assert_close(found, jax.tree.map(lambda *numbers: np.stack(numbers), *alone))
     assert len(np.unique(found["q"])) == len(runs)
 
 
 def test_only_pictures_of_control_are_learnt_from_in_turn():
-    assert Network("control").fills_device((84, 84, 3))
-    assert not Network("control").fills_device((4,))
-    assert not Network("nature").fills_device((84, 84))
+    assert NetworkConfig("control").fills_device((84, 84, 3))
+    assert not NetworkConfig("control").fills_device((4,))
+    assert not NetworkConfig("nature").fills_device((84, 84))

@@ -13,9 +13,8 @@ from scipy import stats
 from batches import naive_loss
 from mico.deep.config.run import Schedule
 from mico.deep.learner import diagnostics
-from mico.deep.learner import state as learner
 from mico.deep.learner import update as updates
-from mico.deep.learner.state import Params
+from mico.deep.learner.state import Params, init_params, init_state
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
 from mico.deep.replay.replay import Replay, Window
 from mico.deep.types import FirstStep, Sink, Spec, Step, Views
@@ -62,11 +61,11 @@ def learnt(metric=None, *, sampling="uniform", horizon=1, **fields):
     replay, _, _ = replaying(sampling, horizon)
     agent = small_agent(learning_rate=0.1, adam_epsilon=1e-3, horizon=horizon, **fields)
     run = small_run(agent, metric, replay=replay, schedule=SCHEDULE, seed=5)
-    blank = learner.start(run, LAKE, None, jnp.zeros(STATES, bool))
+    blank = init_state(run, LAKE, None, jnp.zeros(STATES, bool))
     rng = np.random.default_rng(0)
     noisy = lambda tree: jax.tree.map(lambda x: x + 0.3 * rng.normal(size=x.shape), tree)  # noqa: E731
     losses, ids = jnp.asarray(rng.uniform(0.01, 9, size=TIME - 1)), jnp.arange(TIME - 1, dtype=jnp.int32)
-    memory = replay.reprioritise(extended(run, replay.init(LAKE), 0, TIME), ids, losses)
+    memory = replay.update_priorities(extended(run, replay.init(LAKE), 0, TIME), ids, losses)
     return run, blank._replace(params=noisy(blank.params), target=noisy(blank.target), memory=memory)
 
 
@@ -179,7 +178,7 @@ def test_two_updates_against_numpy(case):
         mean, square = 0.9 * mean + 0.1 * slope, 0.999 * square + 0.001 * slope**2
         step = 0.1 * (mean / (1 - 0.9**count)) / (np.sqrt(square / (1 - 0.999**count)) + 1e-3)
         after, losses = update(run, state, jnp.int32(time))
-        assert bool(losses.updated)
+        assert bool(losses.applied)
         np.testing.assert_allclose(losses.loss, naive_objective(*before), rtol=1e-8)
         np.testing.assert_allclose(losses.td_loss, naive_td(*before[1:]).mean(), rtol=1e-8)
         np.testing.assert_allclose(losses.metric_loss, 0.0 if metric is None else naive_metric(*before), rtol=1e-8)
@@ -220,11 +219,11 @@ def test_readings_differ_on_these_batches(case):
 def test_nothing_is_learnt_before_there_is_a_window(reward):
     """Whatever the rows hold that nothing was written to."""
     run = small_run(seed=0)
-    blank = learner.start(run, run.env.spec, None, jnp.zeros(STATES, bool))
+    blank = init_state(run, run.env.spec, None, jnp.zeros(STATES, bool))
     rows = jnp.full_like(blank.memory.steps.reward, reward)
     blank = eqx.tree_at(lambda state: state.memory.steps.reward, blank, rows)
     after, losses = jax.jit(updates.update)(run, blank, jnp.int32(0))
-    assert not losses.updated
+    assert not losses.applied
     assert int(after.bad_step) == -1
     for old, new in zip(
         jax.tree.leaves((blank.params, blank.optimiser)), jax.tree.leaves((after.params, after.optimiser))
@@ -244,7 +243,7 @@ def test_priorities_follow_the_td_loss_alone_where_a_metric_loss_may_be_negative
     batch, ids = batch_of(run, state)
     after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
     expected = batch.weight * naive_td(state.params, target, batch)
-    assert losses.updated
+    assert losses.applied
     assert (expected + losses.metric_loss < 0).any()
     held = np.asarray(after.memory.priorities.leaves).ravel()[ids]
     np.testing.assert_allclose(held, np.sqrt(expected + 1e-10), rtol=1e-8)
@@ -253,16 +252,16 @@ def test_priorities_follow_the_td_loss_alone_where_a_metric_loss_may_be_negative
 class Kinked(AbstractPairLoss):
     """0 of every pair, by way of a root whose slope there is not finite."""
 
-    def measures(self, x, y):
+    def pairwise(self, x, y):
         return jnp.sqrt(0 * x @ y.T)
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing_though_the_loss_is():
     run, state = learnt(Kinked(alpha=0.5))
     after, losses = jax.jit(updates.update)(run, state, jnp.int32(TIME))
-    gradient = jax.grad(lambda x: Kinked().measures(x, x).sum())(jnp.ones((2, 3)))
+    gradient = jax.grad(lambda x: Kinked().pairwise(x, x).sum())(jnp.ones((2, 3)))
     assert not np.isfinite(gradient).any()
-    assert not losses.updated
+    assert not losses.applied
     assert int(after.bad_step) == TIME
     jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimiser), (state.params, state.optimiser))
 
@@ -279,7 +278,7 @@ def test_with_no_weight_a_metric_loss_that_is_not_finite_changes_nothing(metric)
             (jax.tree.map(lambda x: 1e80 * x, state.params.encoder), 1e-80 * state.params.head.hidden.weight),
         )
         after, losses = jax.jit(updates.update)(run, state._replace(params=far), jnp.int32(TIME))
-        assert losses.updated
+        assert losses.applied
         assert int(after.bad_step) == -1
         found.append((after.params, after.optimiser, after.memory.priorities, losses.loss, losses.td_loss))
         assert np.isfinite(losses.metric_loss) == (type(loss) is not MICo)
@@ -310,7 +309,7 @@ def test_what_a_look_sees_against_numpy(metric, beta):
         "dead_units": np.mean([not unit.any() for unit in phi.T]),
         "agreement": stats.spearmanr(np.round(distances, 9), np.round(gaps, 9)).statistic,  # ties are ties
     }
-    found = jax.jit(diagnostics.look)(run, state, jnp.int32(TIME))
+    found = jax.jit(diagnostics.diagnose)(run, state, jnp.int32(TIME))
     assert set(found) == set(expected)
     for name, number in expected.items():
         np.testing.assert_allclose(found[name], number, rtol=1e-6, err_msg=name)
@@ -318,8 +317,8 @@ def test_what_a_look_sees_against_numpy(metric, beta):
 
 def test_parameters_follow_from_the_seed():
     runs = [small_run(seed=seed) for seed in (0, 0, 1)]
-    one, same, other = (jax.tree.leaves(learner.fresh_params(run, run.env.spec)) for run in runs)
-    assert isinstance(learner.fresh_params(runs[0], runs[0].env.spec), Params)
+    one, same, other = (jax.tree.leaves(init_params(run, run.env.spec)) for run in runs)
+    assert isinstance(init_params(runs[0], runs[0].env.spec), Params)
     for a, b, c in zip(one, same, other, strict=True):
         np.testing.assert_array_equal(a, b)
         assert a.ndim == 1 or np.abs(a - c).max() > 1e-2

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from batches import SPECS, replayed
 from mico.deep.metric_losses import DBC, DBCDet, DBCMICo
-from mico.deep.types import FirstStep, Latents, Views
+from mico.deep.types import ActorLatents, FirstStep, Views
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -23,7 +23,7 @@ of_either = pytest.mark.parametrize("kind", [DBC, DBCDet])
 @pytest.mark.parametrize("variant", ["paper", "rewrite"])
 def test_what_is_learnt_is_the_city_block_metric(kind, variant):
     x = jax.random.normal(KEY, (7, 5))
-    found = np.asarray(kind(variant=variant).measures(x, x), dtype=float)
+    found = np.asarray(kind(variant=variant).pairwise(x, x), dtype=float)
     np.testing.assert_allclose(found, cdist(x, x, "cityblock"), rtol=1e-5)
     np.testing.assert_array_equal(found.diagonal(), 0)
     np.testing.assert_array_equal(found, found.T)
@@ -35,7 +35,7 @@ def test_what_is_learnt_is_the_city_block_metric(kind, variant):
 def test_what_the_original_code_learns_is_a_mean_of_smooth_gaps(kind):
     x, y = jnp.asarray([[0.0, 0.0], [3.0, -0.5]]), jnp.asarray([[0.0, 0.0], [0.0, 1.0]])
     expected = [[0.0, 0.25], [(2.5 + 0.125) / 2, (2.5 + 1.0) / 2]]
-    np.testing.assert_allclose(kind(variant="original").measures(x, y), expected)
+    np.testing.assert_allclose(kind(variant="original").pairwise(x, y), expected)
 
 
 @pytest.mark.parametrize("variant", ["paper", "original", "rewrite"])
@@ -43,7 +43,7 @@ def test_what_dbc_mico_learns_is_u(variant):
     x, y = np.asarray(jax.random.normal(KEY, (2, 3, 5)), dtype=float)
     theta = lambda a, b: np.arccos(a @ b / np.linalg.norm(a) / np.linalg.norm(b))  # noqa: E731
     expected = [[(a @ a + b @ b) / 2 + 0.4 * theta(a, b) for b in y] for a in x]
-    found = DBCMICo(variant=variant, beta=0.4).measures(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
+    found = DBCMICo(variant=variant, beta=0.4).pairwise(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
@@ -64,7 +64,7 @@ def learnt(loss, reward, led_to, actor, steps=800):
         noise = jax.random.normal(of_noise, (states.size, 1)) / 2
         now, later = latents[states], jax.lax.stop_gradient(latents[after]) + noise
         first = FirstStep(jnp.asarray(reward)[states], later, batch.terminal, jnp.float32(0.5))
-        own = Latents(seen_by_actor[states], seen_by_actor[after])
+        own = ActorLatents(seen_by_actor[states], seen_by_actor[after])
         views = Views(now, now, later, first_step=first, online_next=later, actor=own)
         return loss.loss(params, views, batch, of_loss)
 

@@ -10,7 +10,7 @@ import pytest
 
 from batches import SPECS, replayed
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
-from mico.deep.metric_losses.dbc_models import Law
+from mico.deep.metric_losses.dbc_models import DiagonalGaussian
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -162,9 +162,9 @@ def test_deviations_stay_within_their_bounds():
 
 def test_a_deterministic_law_is_its_mean_and_counts_as_one_of_deviation_one():
     mean, outcome = jax.random.normal(KEY, (2, 3, 4))
-    bare, unit = Law(mean, None), Law(mean, jnp.ones_like(mean))
-    np.testing.assert_array_equal(bare.draw(KEY), mean)
-    np.testing.assert_allclose(bare.surprise(outcome), unit.surprise(outcome), rtol=1e-6)
+    bare, unit = DiagonalGaussian(mean, None), DiagonalGaussian(mean, jnp.ones_like(mean))
+    np.testing.assert_array_equal(bare.sample(KEY), mean)
+    np.testing.assert_allclose(bare.nll(outcome), unit.nll(outcome), rtol=1e-6)
     np.testing.assert_array_equal(bare.gaps(jnp.asarray([1, 2, 0]))[1], 0)
 
 
@@ -247,4 +247,4 @@ def test_what_pairs_learn_in_dbc_mico_is_mico_of_shuffled_pairs_with_the_target_
 
 @every_loss
 def test_the_agent_s_loss_and_this_one_are_added_as_they_are(name):
-    assert METRIC_LOSSES[name](weight=0.2).shares == (1.0, 1.0)
+    assert METRIC_LOSSES[name](weight=0.2).loss_weights == (1.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from mico import cli
 from mico.deep import load
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import DBC, METRIC_LOSSES, DBCDet, DBCMICo, MICo
 from mico.results.log import read_runs
 from small_runs import CONTINUOUS, assert_close, of_run, small_agent, small_run, trained
@@ -37,7 +37,7 @@ def both(agent, metric, other, **parts):
 
 @jax.jit
 def fresh(run):
-    return learner.fresh_params(run, run.env.spec)
+    return init_params(run, run.env.spec)
 
 
 def changed(before, after):

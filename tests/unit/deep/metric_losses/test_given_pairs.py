@@ -7,7 +7,7 @@ import pytest
 
 from batches import FIELDS, naive_loss, replayed
 from mico.deep.metric_losses import KSMe, MICo, SimSR
-from mico.deep.metric_losses.pair_loss import Pairs
+from mico.deep.metric_losses.pair_loss import PairBatch
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "unchecked")
 
@@ -17,7 +17,7 @@ each_way = pytest.mark.parametrize("pairs", FIELDS["pairs"])
 
 def given(views, batch):
     """All that a loss over pairs may ask for."""
-    return Pairs(*views[:3], batch.reward, batch.bootstrap, batch.terminal, views.first_step, views.sink)
+    return PairBatch(*views[:3], batch.reward, batch.bootstrap, batch.terminal, views.first_step, views.sink)
 
 
 def squares(x, y):
@@ -35,20 +35,20 @@ def expected(loss, views, batch):
 def test_horizon_and_terminals_against_loops(pairs, horizon, terminals):
     views, batch = replayed()
     loss = KSMe(pairs=pairs, horizon=horizon, terminals=terminals)
-    np.testing.assert_allclose(loss.over(given(views, batch), KEY), expected(loss, views, batch), rtol=1e-4)
+    np.testing.assert_allclose(loss(given(views, batch), KEY), expected(loss, views, batch), rtol=1e-4)
 
 
 def test_pairs_without_a_first_step_are_taken_to_be_of_one():
     sides = given(*replayed())
     bare = sides._replace(first_step=None)
-    assert SimSR().over(bare, KEY) == SimSR(horizon="n-step").over(sides, KEY)
-    assert SimSR().over(bare, KEY) != pytest.approx(SimSR().over(sides, KEY))
+    assert SimSR()(bare, KEY) == SimSR(horizon="n-step")(sides, KEY)
+    assert SimSR()(bare, KEY) != pytest.approx(SimSR()(sides, KEY))
 
 
 @pytest.mark.parametrize("missing", ["terminal", "sink"])
 def test_a_part_that_is_not_there_is_named(missing):
     with pytest.raises(ValueError, match=missing):
-        MICo(terminals="absorbing").over(given(*replayed())._replace(**{missing: None}), KEY)
+        MICo(terminals="absorbing")(given(*replayed())._replace(**{missing: None}), KEY)
 
 
 @each_way
@@ -61,7 +61,7 @@ def test_rewards_of_every_type_are_the_numbers_that_they_show(dtype, terminals, 
     loss = KSMe(pairs=pairs, terminals=terminals)
     naive = expected(loss, views, batch._replace(reward=shown.astype(float)))
     for reward in (shown, jnp.asarray(shown), shown.tolist(), tuple(shown.tolist())):
-        np.testing.assert_allclose(loss.over(given(views, batch)._replace(reward=reward), KEY), naive, rtol=1e-4)
+        np.testing.assert_allclose(loss(given(views, batch)._replace(reward=reward), KEY), naive, rtol=1e-4)
 
 
 OTHERWISE = {
@@ -81,7 +81,7 @@ def test_a_shape_that_does_not_fit_is_named(name, pairs):
     wrong = OTHERWISE[name](getattr(sides, name))
     shape = ", ".join(map(str, wrong.shape))
     with pytest.raises(ValueError, match=rf"^{name} .*\[{shape}\]"):
-        MICo(pairs=pairs, terminals="absorbing").over(sides._replace(**{name: wrong}), KEY)
+        MICo(pairs=pairs, terminals="absorbing")(sides._replace(**{name: wrong}), KEY)
 
 
 @each_way
@@ -90,27 +90,27 @@ def test_what_a_reading_does_not_use_is_not_looked_at(pairs):
     sides = given(*replayed())
     loss = MICo(pairs=pairs)
     for part in ({"terminal": jnp.ones(5)}, {"sink": (jnp.ones(3), jnp.ones(3))}, {"terminal": None, "sink": None}):
-        assert loss.over(sides._replace(**part), KEY) == loss.over(sides, KEY)
+        assert loss(sides._replace(**part), KEY) == loss(sides, KEY)
 
 
 @pytest.mark.parametrize("reward", [1.0, np.ones(1), np.ones(4), np.ones((5, 5)), [1.0]])
 def test_rewards_are_one_a_row(reward):
     with pytest.raises(ValueError, match=r"^reward has shape .*\[5\]"):
-        jax.jit(MICo().over)(given(*replayed())._replace(reward=np.asarray(reward)), KEY)
+        jax.jit(MICo())(given(*replayed())._replace(reward=np.asarray(reward)), KEY)
 
 
 def test_the_first_step_and_the_sink_may_be_plain_tuples():
     loss, sides = KSMe(horizon="one-step", terminals="absorbing"), given(*replayed())
     plain = sides._replace(first_step=tuple(sides.first_step), sink=tuple(sides.sink))
-    assert loss.over(plain, KEY) == loss.over(sides, KEY)
+    assert loss(plain, KEY) == loss(sides, KEY)
 
 
 def test_the_first_step_and_the_sink_are_looked_at_too():
     sides = given(*replayed())
     late = sides._replace(first_step=sides.first_step._replace(reward=jnp.ones((5, 1))))
     with pytest.raises(ValueError, match=r"reward.*\[5, 1\]"):
-        SimSR().over(late, KEY)
+        SimSR()(late, KEY)
     with pytest.raises(ValueError, match=r"sink\.target.*\[1, 4\]"):
-        MICo(terminals="absorbing").over(sides._replace(sink=sides.sink._replace(target=jnp.ones((1, 4)))), KEY)
+        MICo(terminals="absorbing")(sides._replace(sink=sides.sink._replace(target=jnp.ones((1, 4)))), KEY)
     with pytest.raises(ValueError, match=r"terminal.*float32"):
-        MICo(terminals="absorbing").over(sides._replace(terminal=jnp.ones(5)), KEY)
+        MICo(terminals="absorbing")(sides._replace(terminal=jnp.ones(5)), KEY)

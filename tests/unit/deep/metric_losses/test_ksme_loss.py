@@ -7,7 +7,7 @@ import pytest
 
 from batches import READINGS, both_losses
 from mico.deep.metric_losses import KSMe
-from mico.deep.metric_losses.pair_loss import Pairs
+from mico.deep.metric_losses.pair_loss import PairBatch
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -24,9 +24,9 @@ def test_two_transitions_by_hand():
     """Targets are 1 + .5·4 and 1 + .5·1 on the diagonal, 1 − ½·2 + .5·(−2) = −1 off it; products now 4, 9 and 0."""
     now = jnp.asarray([[2.0, 0.0], [0.0, 3.0]])
     later = jnp.asarray([[2.0, 0.0], [-1.0, 0.0]])
-    sides = Pairs(now, now, later, jnp.asarray([1.0, -1.0]), 0.5)
-    assert KSMe(error="squared").over(sides, KEY) == pytest.approx((1 + 7.5**2 + 2) / 4)
-    assert KSMe().over(sides, KEY) == pytest.approx((0.5 + 7 + 2 * 0.5) / 4)
+    sides = PairBatch(now, now, later, jnp.asarray([1.0, -1.0]), 0.5)
+    assert KSMe(error="squared")(sides, KEY) == pytest.approx((1 + 7.5**2 + 2) / 4)
+    assert KSMe()(sides, KEY) == pytest.approx((0.5 + 7 + 2 * 0.5) / 4)
 
 
 def test_the_exact_kernel_of_a_deterministic_chain_has_no_loss():
@@ -42,6 +42,6 @@ def test_the_exact_kernel_of_a_deterministic_chain_has_no_loss():
     reduced = mico - (np.diag(mico)[:, None] + np.diag(mico)) / 2
     np.testing.assert_allclose(((rows[:, None] - rows) ** 2).sum(axis=-1), reduced, atol=1e-9)
     rows, reward = jnp.asarray(rows, jnp.float32), jnp.asarray(reward, jnp.float32)
-    sides = Pairs(rows, rows, rows[after], reward, discount)
-    assert KSMe(error="squared").over(sides, KEY) < 1e-10
-    assert KSMe(error="squared").over(sides._replace(target_next=rows), KEY) > 1e-3
+    sides = PairBatch(rows, rows, rows[after], reward, discount)
+    assert KSMe(error="squared")(sides, KEY) < 1e-10
+    assert KSMe(error="squared")(sides._replace(target_next=rows), KEY) > 1e-3

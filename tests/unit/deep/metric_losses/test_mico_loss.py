@@ -9,7 +9,7 @@ import pytest
 
 from batches import FIELDS, READINGS, SIZES, both_losses, odd_rows, replayed
 from mico.deep.metric_losses import MICo
-from mico.deep.metric_losses.mico import Pairs, angle, distance, distances
+from mico.deep.metric_losses.mico import PairBatch, angle, distance, distances
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -80,8 +80,8 @@ def test_a_view_that_is_not_there_is_named(missing):
 def test_arrays_of_ones_own_go_in_and_a_scalar_comes_out():
     rng = np.random.default_rng(0)
     online, target, after = rng.normal(size=(3, 6, 8)).astype(np.float32)
-    sides = Pairs(online, target, after, rng.normal(size=6).astype(np.float32), 0.99)
-    loss = jax.jit(MICo().over)(sides, KEY)
+    sides = PairBatch(online, target, after, rng.normal(size=6).astype(np.float32), 0.99)
+    loss = jax.jit(MICo())(sides, KEY)
     goal = [
         abs(float(sides.reward[i]) - float(sides.reward[j])) + 0.99 * naive_distance(after[i], after[j], 0.1)
         for i, j in np.ndindex(6, 6)
@@ -153,7 +153,7 @@ def test_the_loss_has_finite_gradients_on_a_batch_with_every_odd_row(size):
     rows = odd_rows(size)
     for error in ("huber",) if size > 1e9 else FIELDS["error"]:
         mico = MICo(error=error)
-        loss, gradient = jax.value_and_grad(lambda v, m=mico: m.over(Pairs(v, v, v, jnp.arange(6.0), 0.99), KEY))(rows)
+        loss, gradient = jax.value_and_grad(lambda v, m=mico: m(PairBatch(v, v, v, jnp.arange(6.0), 0.99), KEY))(rows)
         assert np.isfinite(loss)
         assert np.isfinite(gradient).all()
 
@@ -178,8 +178,8 @@ def test_self_pairs_bias_self_distances_low():
     """One next state used twice is not the independent coupling: its angle to itself is 0, whatever the law."""
     after = jnp.asarray([[1.0, 0.0], [0.0, 1.0]])
     same = jnp.ones((2, 2))
-    sides = Pairs(same, same, after, jnp.zeros(2), 1.0)
-    within = MICo(beta=1.0, self_pairs="exclude", error="squared").over(sides, KEY)
-    every = MICo(beta=1.0, error="squared").over(sides, KEY)
+    sides = PairBatch(same, same, after, jnp.zeros(2), 1.0)
+    within = MICo(beta=1.0, self_pairs="exclude", error="squared")(sides, KEY)
+    every = MICo(beta=1.0, error="squared")(sides, KEY)
     assert within == pytest.approx((1 + np.pi / 2 - 2) ** 2, rel=1e-4)
     assert every == pytest.approx(((1 + np.pi / 2 - 2) ** 2 + (1 - 2) ** 2) / 2, rel=1e-4)

@@ -7,7 +7,7 @@ import pytest
 
 from batches import READINGS, both_losses
 from mico.deep.metric_losses import SimSR
-from mico.deep.metric_losses.pair_loss import Pairs
+from mico.deep.metric_losses.pair_loss import PairBatch
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -34,16 +34,16 @@ def test_two_transitions_by_hand():
     """Right angle now, opposite later: the target of both mixed pairs is |1 − 3| + .5·2 = 3, that of self-pairs 0."""
     now = jnp.asarray([[2.0, 0.0], [0.0, 3.0]])
     later = jnp.asarray([[5.0, 0.0], [-1.0, 0.0]])
-    sides = Pairs(now, now, later, jnp.asarray([1.0, 3.0]), 0.5)
-    assert SimSR(error="squared").over(sides, KEY) == pytest.approx((0 + 0 + 2 * (3 - 1) ** 2) / 4)
-    assert SimSR().over(sides, KEY) == pytest.approx((0 + 0 + 2 * (2 - 0.5)) / 4)
+    sides = PairBatch(now, now, later, jnp.asarray([1.0, 3.0]), 0.5)
+    assert SimSR(error="squared")(sides, KEY) == pytest.approx((0 + 0 + 2 * (3 - 1) ** 2) / 4)
+    assert SimSR()(sides, KEY) == pytest.approx((0 + 0 + 2 * (2 - 0.5)) / 4)
 
 
 def test_distances_of_zero_vectors():
     x, zero = jnp.asarray([1.0, 2.0]), jnp.zeros(2)
     assert SimSR().measure(zero, zero) == pytest.approx(0)
     assert SimSR().measure(x, zero) == pytest.approx(1)
-    np.testing.assert_allclose(SimSR().measures(jnp.stack([x, zero]), jnp.stack([-x, zero])), [[2, 1], [1, 0]])
+    np.testing.assert_allclose(SimSR().pairwise(jnp.stack([x, zero]), jnp.stack([-x, zero])), [[2, 1], [1, 0]])
 
 
 @pytest.mark.parametrize("size", [1e-20, 1.0, 1e15])

@@ -10,7 +10,7 @@ import pytest
 
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value_agent import Transition
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.kernels import gated_matmul as module
 from mico.deep.networks.kernels.gated_matmul import fits, fused, gated_product, plain
 from mico.deep.types import Params, Views
@@ -184,8 +184,8 @@ def made(agent, network, size, states):
 @pytest.mark.parametrize("hidden", [5, 0])
 def test_losses_of_a_batch_are_those_of_its_transitions(name, choice, hidden):
     agent = small_agent(name, fractions=choice)
-    params, target, seen, batch = made(agent, Network("table", hidden=hidden), 6, 5)
-    found, other = jax.jit(lambda: agent.losses(params, target, seen, batch, KEY))()
+    params, target, seen, batch = made(agent, NetworkConfig("table", hidden=hidden), 6, 5)
+    found, other = jax.jit(lambda: agent.loss(params, target, seen, batch, KEY))()
     one = jax.jit(lambda view, transition, key: agent.td_loss(params.head, target.head, view, transition, key))
     keys = jax.random.split(KEY, 5) if choice == "each" else [KEY] * 5
     for row in range(5):
@@ -208,10 +208,10 @@ def test_kernels_of_an_update(monkeypatch, name, choice, precision, expected):
     monkeypatch.setattr(module, "has_kernels", lambda: True)
     counts = {"num_quantiles": 64, "num_target_quantiles": 64, "num_policy_quantiles": 32, "num_cosines": 64}
     agent = small_agent(name, fractions=choice, **counts)
-    network = Network(hidden=128, precision=precision)
+    network = NetworkConfig(hidden=128, precision=precision)
 
     def loss(params, target, seen, batch):
-        return agent.losses(params, target, seen, batch, KEY)[0].sum()
+        return agent.loss(params, target, seen, batch, KEY)[0].sum()
 
     both = [made(agent, network, 1024, 32)] * 2
     runs = jax.tree.map(lambda *leaves: jnp.stack(leaves), *both)
@@ -220,7 +220,7 @@ def test_kernels_of_an_update(monkeypatch, name, choice, precision, expected):
 
 def test_acting_takes_no_kernel(monkeypatch):
     monkeypatch.setattr(module, "has_kernels", lambda: True)
-    head = QuantileHead(64, 3, Network(hidden=16, precision="bfloat16"), 4, key=KEY)
+    head = QuantileHead(64, 3, NetworkConfig(hidden=16, precision="bfloat16"), 4, key=KEY)
     states, tau = jnp.zeros((8, 64)), jnp.linspace(0, 1, 16)
     assert kernels(jax.vmap(head, in_axes=(0, None)), states, tau) == 0
     assert kernels(lambda states: head(states, tau), states) == 1

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.networks.encoders import ENCODERS, Head, Network, Sizes
-from mico.deep.networks.layers import Conv, Dense, Perceptron, Projection, by_library
+from mico.deep.networks.encoders import ENCODERS, NetworkConfig, RepresentationSizes
+from mico.deep.networks.heads import Head
+from mico.deep.networks.layers import Conv, Dense, Perceptron, Projection, with_library_convolutions
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
@@ -74,7 +75,7 @@ def check_convolution(layer, dtype):
         return jax.tree.unflatten(jax.tree.structure(conv), [weight, bias])(x, float)
 
     def by_jax(weight, bias, x):
-        return by_library(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
+        return with_library_convolutions(jax.tree.unflatten(jax.tree.structure(conv), [weight, bias]))(x, float)
 
     def theirs(weight, bias, x):
         return convolved(x, weight, bias, conv)
@@ -106,18 +107,18 @@ def test_bytes_are_fractions_of_255_and_bits_are_0_and_1(layer, dtype):
 @pytest.mark.parametrize(
     ("network", "shape", "features", "phi"),
     [
-        (Network("nature"), (84, 84, 4), 7744, 7744),
-        *[(Network("minatar"), (10, 10, channels), 1024, 1024) for channels in (4, 6, 7, 10)],
-        (Network("control", latent=50), (84, 84, 9), 42 * 42 * 32, 50),
-        (Network("control", width=30, latent=50), (6,), 30, 50),
-        (Network("control", width=30), (6,), 30, 30),
-        (Network("mlp", width=20), (3, 2), 20, 20),
-        (Network("mlp", width=20, latent=7), (3, 2), 20, 7),
-        (Network("table", width=5), (9,), 5, 5),
+        (NetworkConfig("nature"), (84, 84, 4), 7744, 7744),
+        *[(NetworkConfig("minatar"), (10, 10, channels), 1024, 1024) for channels in (4, 6, 7, 10)],
+        (NetworkConfig("control", latent=50), (84, 84, 9), 42 * 42 * 32, 50),
+        (NetworkConfig("control", width=30, latent=50), (6,), 30, 50),
+        (NetworkConfig("control", width=30), (6,), 30, 30),
+        (NetworkConfig("mlp", width=20), (3, 2), 20, 20),
+        (NetworkConfig("mlp", width=20, latent=7), (3, 2), 20, 7),
+        (NetworkConfig("table", width=5), (9,), 5, 5),
     ],
 )
 def test_sizes(network, shape, features, phi):
-    assert network.sizes(shape) == Sizes(features, phi)
+    assert network.sizes(shape) == RepresentationSizes(features, phi)
 
     def encoded(key):
         encoder, x = network.make(shape, key=key), jnp.ones(shape, bool)
@@ -137,7 +138,7 @@ def rectified(encoder, x):
     ("name", "shape"), [("nature", (84, 84, 4)), ("minatar", (10, 10, 6)), ("control", (21, 21, 3))]
 )
 def test_image_encoders_are_convolutions_with_rectifiers(name, shape):
-    encoder, x = Network(name).make(shape, key=KEY), PIXELS["uint8"](shape)
+    encoder, x = NetworkConfig(name).make(shape, key=KEY), PIXELS["uint8"](shape)
     found, expected = jax.jit(lambda encoder, x: (encoder(x), rectified(encoder, x)))(encoder, x)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -146,13 +147,13 @@ def layers_and_fans(initialiser):
     """Every kind of layer, with the number of inputs of an output and the number of outputs of an input."""
     for name in ("nature", "minatar"):
         channels = 4
-        for conv in Network(name, initialiser=initialiser).make((84, 84, 4), key=KEY).layers:
+        for conv in NetworkConfig(name, initialiser=initialiser).make((84, 84, 4), key=KEY).layers:
             yield conv, conv.kernel**2 * channels, conv.kernel**2 * conv.bias.size
             channels = conv.bias.size
-    network = Network("mlp", width=70, hidden=90, initialiser=initialiser)
+    network = NetworkConfig("mlp", width=70, hidden=90, initialiser=initialiser)
     one, two = network.make((6, 10), key=KEY).layers
     head = Head(70, 4, 51, network, key=KEY)
-    table = Network("table", width=70, initialiser=initialiser).make((60,), key=KEY).layers[0]
+    table = NetworkConfig("table", width=70, initialiser=initialiser).make((60,), key=KEY).layers[0]
     yield from [(one, 60, 70), (two, 70, 70), (head.hidden, 70, 90), (head.output, 90, 204), (table, 60, 70)]
 
 
@@ -219,20 +220,20 @@ def test_projections_against_numpy(squash):
 
 @pytest.mark.parametrize("squash", ["tanh", "none"])
 def test_a_latent_projects_what_the_layers_make(squash):
-    network = Network("mlp", width=6, latent=4, squash=squash, initialiser="orthogonal")
+    network = NetworkConfig("mlp", width=6, latent=4, squash=squash, initialiser="orthogonal")
     encoder, x = network.make((3,), key=KEY), PIXELS["float32"]((3,))
     assert (encoder.projection.squash, encoder.projection.dense.weight.shape) == (squash, (4, 6))
-    np.testing.assert_array_equal(encoder(x), encoder.projected(encoder.features(x)))
+    np.testing.assert_array_equal(encoder(x), encoder.project(encoder.features(x)))
     np.testing.assert_array_equal(encoder(x), encoder.projection(encoder.features(x)))
     one, two = (np.asarray(layer.weight) for layer in encoder.layers)
     np.testing.assert_allclose(encoder.features(x), np.maximum(two @ np.maximum(one @ x, 0), 0), rtol=1e-5, atol=1e-6)
-    plain = Network("mlp", width=6).make((3,), key=KEY)
+    plain = NetworkConfig("mlp", width=6).make((3,), key=KEY)
     assert plain.projection is None
     np.testing.assert_array_equal(plain(x), plain.features(x))
 
 
 def test_rounded_features_are_projected_without_more_rounding():
-    network = Network("mlp", width=700, latent=4, squash="none", precision="bfloat16")
+    network = NetworkConfig("mlp", width=700, latent=4, squash="none", precision="bfloat16")
     encoder, x = network.make((3,), key=KEY), PIXELS["float32"]((3,))
     features, phi = encoder.features(x), encoder(x)
     assert (features.dtype, phi.dtype) == (jnp.bfloat16, jnp.float32)
@@ -241,7 +242,7 @@ def test_rounded_features_are_projected_without_more_rounding():
     np.testing.assert_allclose(phi, (dense - dense.mean()) / np.sqrt(dense.var() + 1e-6), rtol=1e-4, atol=1e-5)
     gradient = jax.grad(lambda encoder: encoder(x)[0])(encoder)
     assert {leaf.dtype for leaf in jax.tree.leaves(gradient)} == {jnp.dtype("float32")}
-    plain = Network("mlp", width=7, precision="bfloat16").make((3,), key=KEY)
+    plain = NetworkConfig("mlp", width=7, precision="bfloat16").make((3,), key=KEY)
     assert plain(x).dtype == jnp.float32
 
 
@@ -259,15 +260,15 @@ def test_perceptrons_against_numpy(hidden):
 
 
 def test_layers_start_apart():
-    one, two = Network("mlp", width=6).make((6,), key=KEY).layers
-    head = Head(6, 1, 6, Network(hidden=6), key=KEY)
+    one, two = NetworkConfig("mlp", width=6).make((6,), key=KEY).layers
+    head = Head(6, 1, 6, NetworkConfig(hidden=6), key=KEY)
     for first, second in ((one, two), (head.hidden, head.output)):
         assert np.abs(np.asarray(first.weight) - np.asarray(second.weight)).max() > 0.1
 
 
 @pytest.mark.parametrize("hidden", [0, 7])
 def test_heads_against_numpy(hidden):
-    head = Head(5, 3, 4, Network(hidden=hidden), key=KEY)
+    head = Head(5, 3, 4, NetworkConfig(hidden=hidden), key=KEY)
     assert (head.hidden is None) == (hidden == 0)
     phi = np.random.default_rng(0).normal(size=(2, 5)).astype(np.float32)
     x = phi if head.hidden is None else np.maximum(phi @ np.asarray(head.hidden.weight).T, 0)
@@ -283,7 +284,7 @@ def test_biases_are_added():
 
 
 def test_a_table_is_linear_and_signed_and_gives_each_state_a_vector():
-    encoder = Network("table", width=8).make((6,), key=KEY)
+    encoder = NetworkConfig("table", width=8).make((6,), key=KEY)
     vectors = jax.vmap(encoder)(jnp.eye(6, dtype=bool))
     np.testing.assert_array_equal(vectors, encoder.layers[0].weight.T)
     assert float(vectors.min()) < -0.1
@@ -293,7 +294,7 @@ def test_a_table_is_linear_and_signed_and_gives_each_state_a_vector():
 
 @pytest.mark.parametrize("dtype", PIXELS)
 def test_an_mlp_against_numpy(dtype):
-    encoder = Network("mlp", width=8).make((4, 3), key=KEY)
+    encoder = NetworkConfig("mlp", width=8).make((4, 3), key=KEY)
     x = PIXELS[dtype]((4, 3))
     expected = np.asarray(x, dtype=float).ravel() / (255 if dtype == "uint8" else 1)
     for layer in encoder.layers:
@@ -304,7 +305,9 @@ def test_an_mlp_against_numpy(dtype):
 
 @pytest.mark.parametrize(("name", "shape"), [("nature", (20, 20, 4)), ("minatar", (10, 10, 6)), ("mlp", (30,))])
 def test_bfloat16_computes_otherwise_and_stays_close(name, shape):
-    exact, rough = (Network(name, precision=precision).make(shape, key=KEY) for precision in ("float32", "bfloat16"))
+    exact, rough = (
+        NetworkConfig(name, precision=precision).make(shape, key=KEY) for precision in ("float32", "bfloat16")
+    )
     x = PIXELS["uint8"](shape)
     value_and_gradient = jax.jit(jax.grad(lambda encoder: ((phi := encoder(x)).sum(), phi), has_aux=True))
     (of_one, one), (of_other, other) = (jax.device_get(value_and_gradient(encoder)) for encoder in (exact, rough))
@@ -320,7 +323,7 @@ def test_bfloat16_computes_otherwise_and_stays_close(name, shape):
 @pytest.mark.parametrize("name", ENCODERS)
 def test_many_networks_side_by_side_are_single_ones(name):
     shape = (9,) if name in ("mlp", "table") else (10, 10, 4)
-    network, keys = Network(name, width=5), jax.random.split(KEY, 3)
+    network, keys = NetworkConfig(name, width=5), jax.random.split(KEY, 3)
     x = PIXELS["uint8"]((3, *shape))
     encoders = [network.make(shape, key=key) for key in keys]
     many = jax.tree.map(lambda *weights: jnp.stack(weights), *encoders)
@@ -336,7 +339,7 @@ def test_many_networks_side_by_side_are_single_ones(name):
 )
 def test_images_of_other_shapes_are_refused(name, shape):
     with pytest.raises(ValueError, match=rf"encoder '{name}'.*\[{', '.join(map(str, shape))}\]"):
-        Network(name).make(shape, key=KEY)
+        NetworkConfig(name).make(shape, key=KEY)
 
 
 @pytest.mark.parametrize(
@@ -356,9 +359,9 @@ def test_images_of_other_shapes_are_refused(name, shape):
 @pytest.mark.usefixtures("unchecked")
 def test_bad_fields_are_refused(field, value):
     with pytest.raises(ValueError, match=f"{field} .*{value}"):
-        Network(**{field: value})
+        NetworkConfig(**{field: value})
 
 
 def test_a_table_needs_one_hot_states():
     with pytest.raises(ValueError, match=r"encoder 'table' needs states as one-hot vectors, not frames of \[3, 3, 2\]"):
-        Network("table").make((3, 3, 2), key=KEY)
+        NetworkConfig("table").make((3, 3, 2), key=KEY)

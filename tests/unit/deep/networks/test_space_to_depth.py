@@ -9,13 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.envs import AbstractHostEnv
-from mico.deep.learner.batching import quickest
-from mico.deep.networks.encoders import Network
-from mico.deep.networks.kernels.space_to_depth import Blocks, pay
-from mico.deep.networks.layers import Conv, Dense, LibraryConv, rectified
-from mico.deep.types import Params, Spec
-from small_runs import small_agent, small_run
+from mico.deep.networks.encoders import NetworkConfig
+from mico.deep.networks.kernels.select import with_fast_convolutions
+from mico.deep.networks.kernels.space_to_depth import SpaceToDepthConvs, is_faster
+from mico.deep.networks.layers import Conv, Dense, LibraryConv, relu
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 KEY = jax.random.key(0)
@@ -42,30 +39,6 @@ def stack(channels, stride):
         for pair, step, key in zip(pairwise(channels), strides, keys, strict=True)
     ]
     return tuple(layers)
-
-
-class Pictures(AbstractHostEnv):
-    """Of which only the spec is asked for."""
-
-    shape: tuple[int, int, int]
-
-    @property
-    def name(self):
-        return "pictures"
-
-    @property
-    def spec(self):
-        return Spec(self.shape, "uint8", 0, action_size=2)
-
-    def settings(self):
-        return {}
-
-    def make(self, num_envs):
-        raise NotImplementedError
-
-
-def running(network, shape):
-    return small_run(small_agent("sac"), None, seed=0, env=Pictures(shape), network=network)
 
 
 def plain(parts, stride, x):
@@ -99,10 +72,10 @@ def test_outputs_and_gradients_are_those_of_the_plain_kernels(channels, stride, 
             return (jnp.cos(jnp.arange(found.size)).reshape(found.shape) * found**2).sum(), found
 
         def alone(parts, x):
-            return jnp.stack([Blocks(as_layers(parts, layers))(one, float) for one in x])
+            return jnp.stack([SpaceToDepthConvs(as_layers(parts, layers))(one, float) for one in x])
 
         def together(parts, x):
-            return jax.vmap(lambda one: Blocks(as_layers(parts, layers))(one, float))(x)
+            return jax.vmap(lambda one: SpaceToDepthConvs(as_layers(parts, layers))(one, float))(x)
 
         def theirs(parts, x):
             return plain(parts, stride, x)
@@ -121,11 +94,11 @@ def test_outputs_and_gradients_are_those_of_the_plain_kernels(channels, stride, 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_an_encoder_over_blocks_gives_the_same_features_in_the_same_order(precision, monkeypatch):
     shape = (20, 12, 9)
-    network = Network("control", precision=precision)
+    network = NetworkConfig("control", precision=precision)
     encoder = network.make(shape, key=KEY)
     x = jnp.asarray(np.random.default_rng(1).integers(256, size=shape), jnp.uint8)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    quick = quickest(running(network, shape), Params(encoder, None, None)).encoder
+    quick = with_fast_convolutions(network, shape, encoder)
     found, expected = (np.asarray(one.features(x), dtype=float) for one in (quick, encoder))
     assert found.shape == (10 * 6 * 32,)
     # Of eight bits, half of one may be lost in each of four layers.
@@ -143,7 +116,11 @@ def test_gradients_in_bfloat16_are_near_those_of_the_plain_kernels():
     ]
 
     def rounded(parts):
-        return jax.vmap(lambda one: Blocks(as_layers(parts, layers))(one, jnp.bfloat16))(x).astype(jnp.float32).sum()
+        return (
+            jax.vmap(lambda one: SpaceToDepthConvs(as_layers(parts, layers))(one, jnp.bfloat16))(x)
+            .astype(jnp.float32)
+            .sum()
+        )
 
     found, expected = jax.jit(
         lambda parts: (jax.grad(rounded)(parts), jax.grad(lambda p: plain(p, 2, x).sum())(parts))
@@ -156,7 +133,7 @@ def test_a_batch_takes_one_convolution_a_layer_and_no_groups():
     """Also where gradients are taken: of each weight, and of all inputs but the first."""
 
     def features(layers, x):
-        return jax.vmap(lambda x: Blocks(layers)(x, float))(x)
+        return jax.vmap(lambda x: SpaceToDepthConvs(layers)(x, float))(x)
 
     def objective(layers, x):
         return features(layers, x).sum()
@@ -174,8 +151,10 @@ def test_many_networks_side_by_side_are_single_ones(own_pictures):
     x = jnp.asarray(np.random.default_rng(2).normal(size=(2, 8, 4, 2)), jnp.float32)
     x = x if own_pictures else x[0]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *many)
-    found = jax.vmap(lambda layers, x: Blocks(layers)(x, float), (0, 0 if own_pictures else None))(stacked, x)
-    expected = [Blocks(layers)(x[index] if own_pictures else x, float) for index, layers in enumerate(many)]
+    found = jax.vmap(lambda layers, x: SpaceToDepthConvs(layers)(x, float), (0, 0 if own_pictures else None))(
+        stacked, x
+    )
+    expected = [SpaceToDepthConvs(layers)(x[index] if own_pictures else x, float) for index, layers in enumerate(many)]
     np.testing.assert_allclose(found, jnp.stack(expected), rtol=1e-5, atol=1e-5)
 
 
@@ -200,25 +179,25 @@ def conv(channels=(32, 32), kernel=3, stride=1, padding="same"):
     ],
 )
 def test_blocks_pay_for_several_small_convolutions_with_an_even_number_of_outputs(layers, shape, expected):
-    assert pay(layers, shape) is expected
+    assert is_faster(layers, shape) is expected
 
 
 @pytest.mark.parametrize(
     ("backend", "shape", "expected"),
     [
         ("cpu", (12, 12, 9), [LibraryConv] * 4),
-        ("gpu", (12, 12, 9), [Blocks]),
+        ("gpu", (12, 12, 9), [SpaceToDepthConvs]),
         ("gpu", (12, 10, 9), [LibraryConv] * 4),
     ],
 )
 def test_blocks_are_for_gpus(backend, shape, expected, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
-    network = Network("control")
-    found = quickest(running(network, shape), Params(network.make(shape, key=KEY), None, None))
-    assert [type(layer) for layer in found.encoder.layers] == expected
+    network = NetworkConfig("control")
+    found = with_fast_convolutions(network, shape, network.make(shape, key=KEY))
+    assert [type(layer) for layer in found.layers] == expected
 
 
 def test_a_rectifier_and_its_gradient():
     x = jnp.asarray([-2.0, -0.0, 0.0, 2**-90, 3.0, jnp.inf])
-    np.testing.assert_array_equal(rectified(x), [0, 0, 0, 2**-90, 3, jnp.inf])
-    np.testing.assert_array_equal(jax.vmap(jax.grad(rectified))(x), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(relu(x), [0, 0, 0, 2**-90, 3, jnp.inf])
+    np.testing.assert_array_equal(jax.vmap(jax.grad(relu))(x), [0, 0, 0, 1, 1, 1])

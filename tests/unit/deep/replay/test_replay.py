@@ -149,7 +149,7 @@ def test_uniform_draws_are_independent_and_equally_frequent(after):
 def test_prioritised_draws_follow_the_root_of_the_losses():
     replay = Replay(capacity=60, batch_size=5000, sampling="prioritised")
     memory, time = filled(replay, numbered("." * 30))
-    memory = jax.jit(replay.reprioritise)(memory, jnp.arange(29), (2 * jnp.arange(1.0, 30.0)) ** 2)
+    memory = jax.jit(replay.update_priorities)(memory, jnp.arange(29), (2 * jnp.arange(1.0, 30.0)) ** 2)
     batch, ids = drawn(replay, memory, time)
     counts = np.bincount(np.asarray(ids), minlength=29)
     share = np.arange(1, 30) / np.arange(1, 30).sum()
@@ -161,7 +161,7 @@ def test_prioritised_draws_follow_the_root_of_the_losses():
 
 def test_new_windows_get_the_largest_priority_so_far():
     replay = Replay(capacity=30, batch_size=4, sampling="prioritised")
-    add, reprioritise = functions(replay)[0], jax.jit(replay.reprioritise)
+    add, reprioritise = functions(replay)[0], jax.jit(replay.update_priorities)
     stream = numbered("." * 12)
     memory, time = filled(replay, stream[:6])
     assert [priority(memory, i) for i in range(7)] == [1, 1, 1, 1, 1, 0, 0]
@@ -183,7 +183,7 @@ def test_windows_that_are_gone_and_losses_that_are_not_finite_change_no_priority
     replay = Replay(capacity=8, batch_size=4, sampling="prioritised")
     memory, _ = filled(replay, numbered("." * 10))
     ids, losses = jnp.array([1, 9, 0, 4, 5]), jnp.array([100.0, 100.0, 100.0, jnp.nan, jnp.inf])
-    after = jax.jit(replay.reprioritise)(memory, ids, losses)
+    after = jax.jit(replay.update_priorities)(memory, ids, losses)
     assert all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), memory, after)))
 
 
@@ -191,7 +191,7 @@ def test_windows_that_are_gone_and_losses_that_are_not_finite_change_no_priority
 def test_uniform_replay_has_no_priorities_to_change(after):
     replay = Replay(capacity=8, batch_size=4, next=after)
     memory, _ = filled(replay, numbered("....."))
-    assert replay.reprioritise(memory, jnp.array([0, 1]), jnp.array([100.0, 0.0])) is memory
+    assert replay.update_priorities(memory, jnp.array([0, 1]), jnp.array([100.0, 0.0])) is memory
 
 
 def test_the_discount_may_be_traced():
@@ -222,7 +222,7 @@ def test_runs_together_are_as_runs_alone(sampling, after):
     def one(memory, steps, time, key):
         memory = replay.add(memory, steps, time, window)
         batch, ids = replay.sample(memory, time + 4, window, key)
-        return replay.reprioritise(memory, ids, jnp.abs(batch.reward)), (batch, ids)
+        return replay.update_priorities(memory, ids, jnp.abs(batch.reward)), (batch, ids)
 
     def stacked(trees):
         return jax.tree.map(lambda *leaves: np.stack(leaves), *jax.device_get(trees))
@@ -247,7 +247,7 @@ def test_a_fleet_updates_its_memories_in_place(sampling):
     def one(memory, steps, time, key):
         memory = replay.add(memory, steps, time, window)
         batch, ids = replay.sample(memory, time + 4, window, key)
-        return replay.reprioritise(memory, ids, jnp.abs(batch.reward)), batch.next_observation.sum()
+        return replay.update_priorities(memory, ids, jnp.abs(batch.reward)), batch.next_observation.sum()
 
     def run(memories, steps, key):
         def body(carry, key):
@@ -274,7 +274,7 @@ def test_types_are_kept_in_double_precision():
         def once(memory, steps, time):
             memory = replay.add(memory, steps, time, window)
             batch, ids = replay.sample(memory, time + 4, window, KEY)
-            return batch, ids, replay.reprioritise(memory, ids, batch.reward**2)
+            return batch, ids, replay.update_priorities(memory, ids, batch.reward**2)
 
         batch, ids, after = jax.eval_shape(once, memory, steps, jnp.zeros((), jnp.int32))
         assert batch.reward.dtype == batch.weight.dtype == memory.priorities.leaves.dtype == jnp.float64

@@ -11,7 +11,7 @@ from mico.deep.replay import sum_tree
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 KEY = jax.random.key(3)
-draw, change = jax.jit(sum_tree.drawn), jax.jit(sum_tree.changed)
+draw, change = jax.jit(sum_tree.sample), jax.jit(sum_tree.write)
 
 
 def filled(values):
@@ -57,7 +57,7 @@ def test_sums_follow_leaves_through_many_changes():
         for i, v, w in zip(leaf, value, where, strict=True):  # so that of equal leaves the last counts
             expected[i] = v if w else expected[i]
         found = change(found, leaf, value, where)
-    np.testing.assert_array_equal(sum_tree.held(found, jnp.arange(23)), expected)
+    np.testing.assert_array_equal(sum_tree.read(found, jnp.arange(23)), expected)
     padded = np.append(expected, np.zeros(found.leaves.size - 23)).reshape(found.leaves.shape)
     np.testing.assert_allclose(found.sums, padded.sum(axis=1), rtol=1e-6)
 

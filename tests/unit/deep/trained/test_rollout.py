@@ -8,8 +8,8 @@ import pytest
 from mico.deep import Trained
 from mico.deep.envs import environment
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.learner import state as learner
-from mico.deep.networks.encoders import Network
+from mico.deep.learner.state import init_params
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.trained.rollout import distinct, play, returned
@@ -18,12 +18,12 @@ from small_runs import small_run
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 BREAKOUT = environment("minatar/breakout")
-IMAGES = Network("minatar", hidden=8)
+IMAGES = NetworkConfig("minatar", hidden=8)
 
 
 def untrained(seed=0, **parts):
     run = small_run(seed=seed, **parts)
-    return Trained(run, 0, learner.fresh_params(run, run.env.spec))
+    return Trained(run, 0, init_params(run, run.env.spec))
 
 
 def breakout(stack=1, **parts):
@@ -55,7 +55,7 @@ def test_the_first_game_is_that_of_evaluate():
 
 
 def test_the_first_episode_outside_jax_is_that_of_evaluate_and_of_gymnasium():
-    run = untrained(env=environment("gym/CartPole-v1"), network=Network("mlp", width=8, hidden=8))
+    run = untrained(env=environment("gym/CartPole-v1"), network=NetworkConfig("mlp", width=8, hidden=8))
     seen = play(run, steps=500, episodes=1, seed=5, epsilon=0.5)
     assert returned(seen)[-1] == evaluate(run, episodes=1, seed=5, epsilon=0.5)[0]
     seed = int(jax.random.randint(jax.random.split(jax.random.key(5))[0], (1,), 0, 2**31 - 1)[0])
@@ -71,7 +71,7 @@ def test_atari_games_are_those_of_evaluate():
     pytest.importorskip("ale_py")
     env = environment("atari/pong", max_steps=150)
     replay = Replay(capacity=200, batch_size=8, stack=4)
-    run = untrained(env=env, network=Network("nature", hidden=8), replay=replay)
+    run = untrained(env=env, network=NetworkConfig("nature", hidden=8), replay=replay)
     seen = play(run, steps=200, episodes=1, seed=1, epsilon=0.9)
     assert seen.observation.shape == (150, 84, 84, 4)
     assert (seen.observation[..., 3] == seen.frame).all()

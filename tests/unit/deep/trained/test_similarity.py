@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mico.deep import Trained
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import DBC, AbstractPairLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
 from mico.deep.trained.rollout import distinct, play
 from mico.deep.trained.similarity import distance_name, distances, neighbours
@@ -29,13 +29,13 @@ METRICS = {
 class Other(AbstractPairLoss):
     """A loss that none of these names is for."""
 
-    def measures(self, x, y):
+    def pairwise(self, x, y):
         return x @ y.T
 
 
 def with_metric(name):
     run = replace(small_run(seed=1), metric=Other() if name == "other" else METRICS[name])
-    return Trained(run, 0, learner.fresh_params(run, run.env.spec))
+    return Trained(run, 0, init_params(run, run.env.spec))
 
 
 def episodes(run):

@@ -17,9 +17,9 @@ import pytest
 from mico.deep import Trained, load
 from mico.deep.config.run import run_names
 from mico.deep.envs import environment
-from mico.deep.learner import state as learner
+from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import KSMe, MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.trained import trained as module
 from mico.deep.trained.evaluate import evaluate
@@ -37,7 +37,7 @@ STATES = np.eye(17, dtype=bool)  # of the frozen lake and its sink, as it shows 
 
 
 def params_of(run):
-    return learner.fresh_params(run, run.env.spec)
+    return init_params(run, run.env.spec)
 
 
 def trained(run):
@@ -171,7 +171,7 @@ def test_bytes_stay_bytes():
     """The networks divide bytes by 255: numbers that may have been divided already are refused."""
     env = environment("gym/CartPole-v1")
     object.__setattr__(env, "shown", Spec((4,), "uint8", 2))
-    run = trained(replace(RUNS[0], env=env, network=Network("mlp", width=8, hidden=8)))
+    run = trained(replace(RUNS[0], env=env, network=NetworkConfig("mlp", width=8, hidden=8)))
     light = np.array([0, 51, 102, 255])
     np.testing.assert_array_equal(run.represent(light), run.represent(light.astype(np.uint8)))
     first = run.params.encoder.layers[0]

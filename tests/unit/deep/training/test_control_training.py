@@ -17,7 +17,7 @@ from mico.deep.config.run import Run
 from mico.deep.envs import environment
 from mico.deep.fleet.shards import usual_sizes
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training.train import Manner, train
 from mico.results.log import read_runs
 from trainings import Crash, crashing, left, reference
@@ -117,5 +117,5 @@ def test_it_learns_to_swing_up_from_states(tmp_path):
 
 
 def test_states_are_seen_by_layers_of_the_networks_width():
-    assert Network("control", width=7).sizes((5,)).phi == 7
-    assert Network("control", width=7, latent=3).sizes((5,)) == (7, 3)
+    assert NetworkConfig("control", width=7).sizes((5,)).phi == 7
+    assert NetworkConfig("control", width=7, latent=3).sizes((5,)) == (7, 3)

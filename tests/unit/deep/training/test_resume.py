@@ -20,7 +20,7 @@ from mico import cli
 from mico.deep.config.run import run_names
 from mico.deep.envs import environment
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.chunking import Chunks
 from mico.deep.training.run_folder import Outputs
@@ -44,7 +44,7 @@ def fleet(name):
     if name == "pendulum":
         return [small_run("sac", MICo(alpha=0.25), env=HOSTED[name], seed=seed) for seed in (0, 1)]
     if name in HOSTED:
-        parts = {"env": HOSTED[name], "network": Network("mlp", width=8, hidden=8)}
+        parts = {"env": HOSTED[name], "network": NetworkConfig("mlp", width=8, hidden=8)}
         runs = [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (0, 1)]
         return [replace(run, replay=replace(run.replay, stack=4 if name == "atari" else 1)) for run in runs]
     return [small_run(name, MICo(alpha=0.25), seed=seed) for seed in (0, 1)]

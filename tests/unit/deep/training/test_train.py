@@ -24,7 +24,7 @@ from mico.deep.envs.host.episodes import episode_seed
 from mico.deep.fleet.jax_engine import Simulated
 from mico.deep.fleet.shards import Parts
 from mico.deep.metric_losses import MICo
-from mico.deep.networks.encoders import Network
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training import chunking
 from mico.deep.training import train as module
 from mico.deep.training.checkpoints import Checkpoints
@@ -201,7 +201,11 @@ def test_returns_are_those_of_a_plain_loop(tmp_path):
 
 def test_returns_outside_jax_are_those_of_a_plain_loop(tmp_path):
     schedule = replace(SCHEDULE, learning_starts=120)
-    parts = {"env": environment("gym/CartPole-v1"), "network": Network("mlp", width=8, hidden=8), "schedule": schedule}
+    parts = {
+        "env": environment("gym/CartPole-v1"),
+        "network": NetworkConfig("mlp", width=8, hidden=8),
+        "schedule": schedule,
+    }
     runs = [small_run("dqn", MICo(alpha=0.25), seed=seed, **parts) for seed in (4, 5)]
     train(runs, tmp_path, steps=160)
     for run, log in zip(runs, logs(tmp_path).values(), strict=True):
@@ -449,7 +453,7 @@ def test_outside_the_main_thread_there_are_no_signals_to_wait_for(out, tmp_path)
         ({"manner": Manner(checkpoint_seconds=float("nan"))}, "checkpoint_seconds must not be negative, but is nan"),
         ({"runs": []}, "runs must hold one run at least, but is empty"),
         ({"runs": [RUNS[0], RUNS[0]]}, "runs must differ, but several are dqn-mico-seed0: give each seed"),
-        ({"runs": [small_run(seed=0, network=Network("minatar"))]}, "encoder 'minatar' needs images"),
+        ({"runs": [small_run(seed=0, network=NetworkConfig("minatar"))]}, "encoder 'minatar' needs images"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_written(tmp_path, given, message):

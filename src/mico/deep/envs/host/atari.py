@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int, Shaped
 from mico._checks import install_hint
 from mico._suggestions import near
 from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
-from mico.deep.fields import check_choices, check_least, check_range, fixed
+from mico.deep.fields import check_choices, check_minimum, check_range, static_field
 from mico.deep.types import Spec
 
 _SHAPE = (84, 84)
@@ -29,15 +29,19 @@ class Atari(AbstractHostEnv):
     preset = "atari"
 
     game: str = eqx.field(static=True)
-    sticky: float = fixed(0.25, "Probability of a sticky action in each frame: the last action is repeated instead.")
-    frame_skip: int = fixed(4, "Frames that an action is repeated for.")
-    actions: Literal["minimal", "all"] = fixed("minimal", "Actions: those that have an effect in the game, or all 18.")
-    max_steps: int = fixed(27_000, "Steps after which an episode is truncated.")
+    sticky: float = static_field(
+        0.25, "Probability of a sticky action in each frame: the last action is repeated instead."
+    )
+    frame_skip: int = static_field(4, "Frames that an action is repeated for.")
+    actions: Literal["minimal", "all"] = static_field(
+        "minimal", "Actions: those that have an effect in the game, or all 18."
+    )
+    max_steps: int = static_field(27_000, "Steps after which an episode is truncated.")
 
     def __check_init__(self) -> None:
         check_choices(self)
         check_range(self, sticky=(0.0, 1.0))
-        check_least(self, frame_skip=1, max_steps=1)
+        check_minimum(self, frame_skip=1, max_steps=1)
         if self.frame_skip * (self.max_steps + 1) >= 2**31:  # frames, which the emulator counts in 32 bits
             limits = f"{self.frame_skip} and {self.max_steps}"
             raise ValueError(f"frame_skip × (max_steps + 1) must be below 2³¹, but they are {limits}")

@@ -12,7 +12,7 @@ from mico.control_suite.catalogue import catalogue
 from mico.control_suite.settings import Observation, TaskSettings
 from mico.control_suite.workers import Workers
 from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
-from mico.deep.fields import check_choices, check_least, check_range, fixed
+from mico.deep.fields import check_choices, check_minimum, check_range, static_field
 from mico.deep.types import Spec
 
 
@@ -27,17 +27,19 @@ class Control(AbstractHostEnv):
     preset = "control"
 
     task: str = eqx.field(static=True)
-    observation: Observation = fixed("pixels", "What the agent sees: colour images, or the state as a vector.")
-    action_repeat: int = fixed(4, "Steps of the suite that an action is repeated for.")
-    size: int = fixed(84, "Width and height of an image in pixels.")
-    camera: int = fixed(0, "Number of the task's camera that draws the images.")
-    max_steps: int | None = fixed(None, "Steps after which an episode is truncated; `none` is the suite's own limit.")
+    observation: Observation = static_field("pixels", "What the agent sees: colour images, or the state as a vector.")
+    action_repeat: int = static_field(4, "Steps of the suite that an action is repeated for.")
+    size: int = static_field(84, "Width and height of an image in pixels.")
+    camera: int = static_field(0, "Number of the task's camera that draws the images.")
+    max_steps: int | None = static_field(
+        None, "Steps after which an episode is truncated; `none` is the suite's own limit."
+    )
 
     def __check_init__(self) -> None:
         check_choices(self)
-        check_least(self, action_repeat=1, size=1, camera=0)
+        check_minimum(self, action_repeat=1, size=1, camera=0)
         if self.max_steps is not None:
-            check_least(self, max_steps=1)
+            check_minimum(self, max_steps=1)
         tasks = catalogue().tasks
         if self.task not in tasks:
             raise ValueError(f"task {self.task!r} is not in the suite: did you mean {near(self.task, tasks)}?")

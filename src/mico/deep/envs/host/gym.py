@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int, Shaped, UInt8
 from mico._checks import install_hint
 from mico._suggestions import near
 from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
-from mico.deep.fields import check_least, fixed
+from mico.deep.fields import check_minimum, static_field
 from mico.deep.types import Spec
 
 
@@ -26,14 +26,14 @@ class Gym(AbstractHostEnv):
     """
 
     id: str = eqx.field(static=True)
-    max_steps: int | None = fixed(
+    max_steps: int | None = static_field(
         None, "Steps after which an episode is truncated; `none` is the limit it is registered with."
     )
     shown: Spec = eqx.field(static=True, init=False)
 
     def __post_init__(self) -> None:
         if self.max_steps is not None:
-            check_least(self, max_steps=1)
+            check_minimum(self, max_steps=1)
         env = _made(self.id, self.max_steps)
         self.shown = _spec(self.id, env)
         env.close()

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from mico._suggestions import near
 from mico.deep.envs.api import AbstractEnv, Outcome
 from mico.deep.envs.minatar import asterix, breakout, freeway, seaquest
-from mico.deep.fields import check_choices, check_least, check_range, fixed, number
+from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
 from mico.deep.types import Spec
 
 Game = Literal["breakout", "asterix", "freeway", "seaquest", "space-invaders"]
@@ -57,11 +57,13 @@ class MinAtar(AbstractEnv):
     preset = "minatar"
 
     game: Game = eqx.field(static=True)
-    sticky: float = number(
+    sticky: float = traced_field(
         0.1, "Probability of a sticky action: the last action is repeated in place of the chosen one."
     )
-    actions: Literal["minimal", "all"] = fixed("minimal", "Actions: those that have an effect in the game, or all six.")
-    max_steps: int | Literal["gymnax", "original"] = fixed(
+    actions: Literal["minimal", "all"] = static_field(
+        "minimal", "Actions: those that have an effect in the game, or all six."
+    )
+    max_steps: int | Literal["gymnax", "original"] = static_field(
         "gymnax", "Steps after which an episode is truncated; `gymnax` is that package's limit, `original` is none."
     )
 
@@ -73,7 +75,7 @@ class MinAtar(AbstractEnv):
         if isinstance(self.max_steps, str) and self.max_steps not in ("gymnax", "original"):
             raise ValueError(f"max_steps must be a number, 'gymnax' or 'original', but is {self.max_steps!r}")
         if not isinstance(self.max_steps, str):
-            check_least(self, max_steps=1)
+            check_minimum(self, max_steps=1)
         if self.game not in _OURS:
             self._gymnax()  # importing gymnax, which makes arrays, is not for the midst of a trace
 

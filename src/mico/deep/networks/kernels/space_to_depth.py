@@ -8,14 +8,14 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Shaped
 
-from mico.deep.networks.layers import Conv, convolved, numbers, padded, rectified, squares
+from mico.deep.networks.layers import Conv, convolve, pad, pixels_to_channels, relu, to_float
 
 _KERNEL = 3
 _FEW = 32  # channels
 _NOTHING, _ZEROS = [(0, 0), (0, 0)], [(1, 1), (1, 1)]  # around a picture
 
 
-class Blocks(eqx.Module):
+class SpaceToDepthConvs(eqx.Module):
     """The same as convolutions of 3×3 with a ReLU after each, the four pixels of a block being channels of one.
 
     A block of outputs sees two by two blocks of inputs if these begin one pixel before it. So blocks begin at pixel −1
@@ -28,15 +28,15 @@ class Blocks(eqx.Module):
         first, *others = self.layers
         shape, early = first.outputs(x.shape), len(others) % 2 == 1
         weight, bias = _placed(first, precision)
-        x = _narrowed(numbers(_deep(x, first, early), precision), weight) + bias
+        x = _narrowed(to_float(_deep(x, first, early), precision), weight) + bias
         for layer in others:
             weight, bias = _placed(layer, precision)
-            x = _narrowed(rectified(x + _outside(shape, x)), weight) if early else _widened(rectified(x), weight)
+            x = _narrowed(relu(x + _outside(shape, x)), weight) if early else _widened(relu(x), weight)
             x, early = x + bias, not early
-        return _apart(rectified(x))  # whoever does so again changes nothing; here it is part of the convolution
+        return _apart(relu(x))  # whoever does so again changes nothing; here it is part of the convolution
 
 
-def pay(layers: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
+def is_faster(layers: tuple[Any, ...], shape: tuple[int, ...]) -> bool:
     """Whether layers with a ReLU after each can be done over blocks of pictures of this shape, and gain by it."""
     if len(layers) < 2 or not all(isinstance(layer, Conv) for layer in layers):
         return False
@@ -52,7 +52,9 @@ def _deep(x: Shaped[Array, "H W C"], layer: Conv, early: bool) -> Shaped[Array, 
     size = 2 * layer.stride
     wanted = [size * (count // 2 + early + 1) for count in layer.outputs(x.shape)]
     before = [low + early * layer.stride for low, _ in layer.around(x.shape)]
-    return squares(padded(x, [(low, want - low - old) for low, want, old in zip(before, wanted, x.shape)]), size)
+    return pixels_to_channels(
+        pad(x, [(low, want - low - old) for low, want, old in zip(before, wanted, x.shape)]), size
+    )
 
 
 def _placed(layer: Conv, precision: DTypeLike) -> tuple[Float[Array, "2 2 P Q"], Float[Array, " Q"]]:
@@ -63,7 +65,7 @@ def _placed(layer: Conv, precision: DTypeLike) -> tuple[Float[Array, "2 2 P Q"],
     def at(*pixel: int) -> Float[Array, "2 2 P O"]:
         before = [stride * place for place in pixel]
         around = [(low, 4 * stride - _KERNEL - low) for low in before]
-        return squares(padded(kernel, around), 2 * stride).reshape(2, 2, -1, outputs)
+        return pixels_to_channels(pad(kernel, around), 2 * stride).reshape(2, 2, -1, outputs)
 
     weight = jnp.concatenate([at(row, column) for row in (0, 1) for column in (0, 1)], axis=-1)
     return weight.astype(precision), jnp.tile(layer.bias, 4).astype(precision)
@@ -72,7 +74,7 @@ def _placed(layer: Conv, precision: DTypeLike) -> tuple[Float[Array, "2 2 P Q"],
 def _outside(shape: list[int], x: Float[Array, "I J P"]) -> Float[Array, "I J P"]:
     """What makes a ReLU 0 where blocks reach out of the picture; a convolution adds it at once, as it would a bias."""
     inside = jnp.zeros((*shape, x.shape[-1] // 4), x.dtype)
-    return squares(jnp.pad(inside, ((1, 1), (1, 1), (0, 0)), constant_values=jnp.finfo(x.dtype).min), 2)
+    return pixels_to_channels(jnp.pad(inside, ((1, 1), (1, 1), (0, 0)), constant_values=jnp.finfo(x.dtype).min), 2)
 
 
 def _apart(x: Float[Array, "I J P"]) -> Float[Array, "H W O"]:
@@ -83,13 +85,13 @@ def _apart(x: Float[Array, "I J P"]) -> Float[Array, "H W O"]:
 
 def _narrowed(x: Float[Array, "H W P"], weight: Float[Array, "2 2 P Q"]) -> Float[Array, "I J Q"]:
     """One output fewer than inputs in either direction."""
-    return convolved(x, weight, 1, _NOTHING)
+    return convolve(x, weight, 1, _NOTHING)
 
 
 @jax.custom_jvp
 def _widened(x: Float[Array, "H W P"], weight: Float[Array, "2 2 P Q"]) -> Float[Array, "I J Q"]:
     """One output more than inputs in either direction, zeros being around these."""
-    return convolved(x, weight, 1, _ZEROS)
+    return convolve(x, weight, 1, _ZEROS)
 
 
 @_widened.defjvp
@@ -100,4 +102,4 @@ def _(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Arra
     """
     (x, weight), (of_x, of_weight) = primals, tangents
     wide = jax.lax.optimization_barrier(jnp.pad(x, ((1, 1), (1, 1), (0, 0))))
-    return _widened(x, weight), convolved(of_x, weight, 1, _ZEROS) + _narrowed(wide, of_weight)
+    return _widened(x, weight), convolve(of_x, weight, 1, _ZEROS) + _narrowed(wide, of_weight)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from mico.deep.fleet.jax_engine import Simulated, stack
-from mico.deep.learner.replay_stub import emptied, remains
-from mico.deep.replay.nstep import replayed
+from mico.deep.replay.nstep import gather_batch
 from mico.deep.replay.replay import Replay
+from mico.deep.replay.stub import empty_replay_from, strip_replay
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.train import Manner, train
 from mico.results.log import read_log
@@ -34,8 +34,8 @@ def test_what_is_drawn_afterwards_is_what_the_whole_replay_has_there(sampling, f
     fleet = stack(runs)
     engine = Simulated(runs, fleet)
     before, _ = engine.play(engine.begin(), 0, 80, False)
-    kept = jax.tree.map(jnp.copy, remains(before.memory))
-    memory = emptied(fleet, kept, jnp.int32(80), spec=runs[0].env.spec)
+    kept = jax.tree.map(jnp.copy, strip_replay(before.memory))
+    memory = empty_replay_from(fleet.replay, kept, jnp.int32(80), spec=runs[0].env.spec)
     empty = jax.tree.map(jnp.copy, before)._replace(memory=memory)
     drawn = set()
     for time in range(80, 160, 20):
@@ -46,7 +46,7 @@ def test_what_is_drawn_afterwards_is_what_the_whole_replay_has_there(sampling, f
             assert run.replay.can_sample(part, jnp.int32(time + 20), run.window)
             found, ids = run.replay.sample(part, jnp.int32(time + 20), run.window, jax.random.key(time))
             assert ids.min() >= 82
-            expected = replayed(whole, ids, found.weight, run.window)
+            expected = gather_batch(whole, ids, found.weight, run.window)
             jax.tree.map(np.testing.assert_array_equal, found, expected)
             drawn |= {int(one) for one in ids}
     assert {82, 83} <= drawn  # the very first that can be
@@ -57,7 +57,7 @@ def test_the_largest_priority_is_kept():
     fleet = stack(runs)
     memory = jax.vmap(lambda run: run.replay.init(runs[0].env.spec))(fleet)
     memory = eqx.tree_at(lambda memory: memory.priorities.largest, memory, jnp.array([3.0, 5.0]))
-    found = emptied(fleet, remains(memory), jnp.int32(80), spec=runs[0].env.spec)
+    found = empty_replay_from(fleet.replay, strip_replay(memory), jnp.int32(80), spec=runs[0].env.spec)
     assert found.priorities.largest.tolist() == [3.0, 5.0]
     assert not found.priorities.sums.any()
 
