@@ -14,6 +14,7 @@ from mico import cli
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.tabular import METRICS, PROBLEMS, option_help
+from written_runs import write_fleet
 
 HEAVY = ("jax", "umap", "ot", "matplotlib", "numpy", "pandas", "rich", "tyro")
 
@@ -217,10 +218,27 @@ def test_bad_policies(fails, tmp_path):
     assert "no policy" in fails("metric", "two-state", "--policy", "problem")
 
 
-@pytest.mark.parametrize("command", [["metric", "two-state"], ["demo"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "metric two-state",
+        "demo",
+        "train --env mdp/two-state --steps 40",
+        "sweep --env mdp/two-state --steps 40",
+        "experiment counterexamples",
+        "collect runs",
+        "report results.csv",
+    ],
+)
 def test_out_that_cannot_be_a_folder(fails, tmp_path, command):
     (tmp_path / "file").write_text("")
-    assert "file/out: Not a directory" in fails(*command, "--out", "file/out")
+    (tmp_path / "results.csv").write_text("agent,env,seed,step,score\ndqn,pong,0,1,2\ndqn,pong,1,1,3\n")
+    write_fleet(tmp_path / "runs", range(2), lambda seed: [1.0, 2.0])
+    before = sorted(tmp_path.rglob("*"))
+    for out in ("file", "file/folder"):
+        line = fails(*command.split(), "--out", out)
+        assert line == "mico: out must be a folder, but file is a file\n"
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_more_states_than_a_matrix_should_have(fails):

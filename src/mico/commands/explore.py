@@ -90,7 +90,7 @@ def _check_writable(path: Path) -> None:
     """An OSError before any work is spent, if no page can be written there."""
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent))
-    writable(path.parent)
+    writable(path.parent, "the folder of out")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and path.stat().st_size and not is_explore_page(path):
