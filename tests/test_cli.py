@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -67,6 +68,15 @@ def test_version():
 @pytest.mark.parametrize("module", ["mico", "mico.tabular"])
 def test_the_library_imports_no_package_that_is_slow_to_load(module):
     assert imported(f"import {module}") <= {"numpy"}
+
+
+def test_warnings_lose_the_colours_that_gymnasium_gives_them(capsys, monkeypatch):
+    def warn(argv):
+        warnings.warn("\x1b[33mWARN: The environment is out of date.\x1b[0m", stacklevel=1)
+
+    monkeypatch.setattr("mico.commands.list.main", warn)
+    cli.main(["list"])
+    assert capsys.readouterr().err == "mico: WARN: The environment is out of date.\n"
 
 
 def test_an_unknown_command_names_the_nearest():

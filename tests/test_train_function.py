@@ -8,6 +8,7 @@ import sys
 import textwrap
 import threading
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -141,9 +142,12 @@ REFUSED = [
     ({"env": "breakout"}, "minatar/breakout"),
     ({"env": 5}, "env must be a name"),
     ({"agent": "dqm"}, "did you mean dqn"),
+    ({"env": "minatar/brekout", "agent": "sac"}, "did you mean breakout"),
+    ({"env": "control/cartpole-swingp"}, "did you mean cartpole-swingup"),
     ({"agent": 5}, "agent must be one of dqn"),
     ({"metric": "mica"}, "did you mean mico"),
-    ({"metric": DQN()}, "metric must be one of"),
+    ({"metric": DQN()}, "metric must be one of .*, got an object of DQN$"),
+    ({"agent": gymnasium.make("CartPole-v1")}, "agent must be one of .*, got an object of TimeLimit$"),
     ({"preset": "tabel"}, "did you mean table"),
     ({"seeds": []}, "seeds must hold at least one"),
     ({"seeds": [0, 0]}, "seed"),

@@ -220,8 +220,13 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     registry = AGENTS if part == "agent" else METRIC_LOSSES
     name = next((name for name, kind in registry.items() if type(given) is kind), None)
     if name is None:
-        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {given!r}")
+        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {_shown(given)}")
     return name, {f"{part}.{field.name}": [getattr(given, field.name)] for field in dataclasses.fields(registry[name])}
+
+
+def _shown(given: Any) -> str:
+    """A name or number as it was given, and any other object by its class: wrappers print all that they wrap."""
+    return repr(given) if isinstance(given, str | int | float) else f"an object of {type(given).__name__}"
 
 
 def _hint(env: Any) -> str:

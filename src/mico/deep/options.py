@@ -82,6 +82,8 @@ class Choice(NamedTuple):
         """Refuse an agent for actions of another kind than a family's are, which are those of its preset's agents."""
         wanted, (own, *more) = AGENTS[self.agent].actions, {AGENTS[name].actions for name in PRESETS[self._preset]}
         if self.preset is None and not more and own != wanted:
+            with suppress(ModuleNotFoundError):
+                environment(self.env)  # a misspelt name is refused first
             family, fitting = self.env.partition("/")[0], ", ".join(PRESETS[self._preset])
             raise ValueError(
                 f"agent {self.agent!r} needs {wanted} actions, but those of {family} are {own}: try {fitting}"
