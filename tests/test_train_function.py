@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
 import gymnasium
 import numpy as np
@@ -17,7 +18,10 @@ from mico.deep.agents import DQN
 from mico.deep.envs import MinAtar
 from mico.deep.metric_losses import MICo
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    pytest.mark.filterwarnings("ignore:The log of each run"),
+]
 
 ROOMS = "mdp/two-state"
 SMALL = {
@@ -178,6 +182,19 @@ def test_bad_input_is_refused_before_anything_is_written(given, says, tmp_path, 
     with pytest.raises(ValueError, match=says):
         mico.train(**arguments)
     assert not (tmp_path / "x").exists()
+
+
+def test_few_rows_are_said_with_and_without_a_display(tmp_path, capsys):
+    sentence = "will have 2 rows, one every 100 steps: a smaller"
+    with pytest.warns(UserWarning, match=f"{sentence} schedule.log_period gives a curve") as warned:
+        mico.train(ROOMS, seeds=0, steps=200, out=tmp_path / "quiet", progress=False, **SMALL)
+    assert len(warned) == 1
+    assert "rows" not in capsys.readouterr().err
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mico.train(ROOMS, seeds=0, steps=200, out=tmp_path / "shown", progress=True, **SMALL)
+        mico.train(ROOMS, seeds=0, steps=1000, out=tmp_path / "enough", progress=False, **SMALL)
+    assert f"{sentence} --schedule.log-period" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_folder_that_holds_runs_is_not_overwritten(tmp_path):

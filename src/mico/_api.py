@@ -2,8 +2,9 @@
 
 import dataclasses
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import product
 from os import PathLike
 from pathlib import Path
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float
 
+    from mico.commands.training_display import Display
     from mico.deep.agents import AbstractAgent
     from mico.deep.envs import AbstractEnv, AbstractHostEnv
     from mico.deep.metric_losses import AbstractMetricLoss
     from mico.deep.options import Choice, Option
     from mico.deep.settings import Run
-    from mico.deep.train import Callback, Progress
+    from mico.deep.train import Callback
     from mico.deep.trained import Trained
 
 
@@ -82,6 +84,7 @@ def train(
     require("jax", "mico.train")
     import mico.deep.train as training
     from mico.deep.options import kept_log_period
+    from mico.deep.periods import few_rows
     from mico.deep.settings import run_names
 
     listeners = [callbacks] if callable(callbacks) else [*_check(Iterable, callbacks, "callbacks", "functions")]
@@ -93,14 +96,18 @@ def train(
     choice, own = _choose(env, agent, metric, preset)
     kept = kept_log_period(Path(out)) if resume else None
     runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
-    with _display(runs, progress) as report:
+    display = _display(runs, progress)
+    few = few_rows(runs[0].schedule, total) if total > 0 else None
+    if few is not None and display is None:  # a display says it itself
+        warnings.warn(few.replace("--schedule.log-period", "schedule.log_period"), stacklevel=2)
+    with display or nullcontext():
         training.train(
             runs,
             Path(out),
             steps=total,
             resume=resume,
             manner=training.Manner(checkpoint_seconds),
-            report=report,
+            report=(lambda progress: None) if display is None else display.update,
             callbacks=listeners,
         )
     return [load(Path(out) / name) for name in run_names(runs)]
@@ -276,14 +283,10 @@ def _fit(option: "Option", name: str, value: Any) -> Any:
     return option._replace(name=name).fitted(getattr(value, "item", lambda: value)())
 
 
-@contextmanager
-def _display(runs: "list[Run]", progress: bool | None) -> "Iterator[Callable[[Progress], None]]":
-    """Show progress on a terminal and in a notebook, or as asked; yields the function that `train` reports to."""
+def _display(runs: "list[Run]", progress: bool | None) -> "Display | None":
+    """Make what shows progress, on a terminal and in a notebook or as asked; None where nothing is shown."""
     from mico.commands.training_display import Display
 
     display = Display(runs)
-    if not (display.console.is_terminal or display.console.is_jupyter if progress is None else progress):
-        yield lambda progress: None
-        return
-    with display:
-        yield display.update
+    shown = display.console.is_terminal or display.console.is_jupyter if progress is None else progress
+    return display if shown else None
