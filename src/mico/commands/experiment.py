@@ -148,8 +148,9 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
                     f"stopped; what was measured is saved in {out}, and --resume continues"
                 ) from None
             except ValueError:
-                if is_new and not evaluation.has_any():
-                    (out / _CONFIG).unlink()  # or the folder would be of use to nobody
+                if is_new and not evaluation.has_any():  # nothing that --resume could continue
+                    evaluation.forget()
+                    (out / _CONFIG).unlink()
                 raise
         write_whole(data, frame.to_csv(index=False).encode())
         evaluation.forget()
