@@ -3,15 +3,17 @@
 import dataclasses
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
-from mico._checks import count
+from mico._checks import count, make_plain_name
 from mico._extras import require
+from mico.results.folders import new_folder, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     from mico.deep.settings import Run
     from mico.deep.train import Callback
     from mico.deep.trained import Trained
+    from mico.tabular import MDP, Problem
 
 
 def train(
-    env: "str | AbstractEnv | AbstractHostEnv",
+    env: "str | Problem | MDP | AbstractEnv | AbstractHostEnv",
     agent: "str | AbstractAgent" = "dqn",
     metric: "str | AbstractMetricLoss | None" = "none",
     *,
@@ -50,7 +53,8 @@ def train(
 
     Args:
         env: A name such as "minatar/breakout", "mdp/four-rooms", "mdp/mine.npz", "gym/CartPole-v1" or "atari/pong",
-            or an environment object of `mico.deep.envs`.
+            an environment object of `mico.deep.envs`, or a finite MDP: a problem that `mico.make` returns, or an
+            `mico.tabular.MDP`. Of an MDP that is given as an object, `out` keeps a file.
         agent: "dqn", "rainbow", "qr-dqn", "iqn", "m-iqn" or "sac", or an agent object of `mico.deep.agents`.
         metric: "none", "mico" or another metric loss by name, or an object of `mico.deep.metric_losses`.
         seeds: A seed, or several: a run for each.
@@ -93,23 +97,24 @@ def train(
     _check(str | PathLike, out, "out", "a path")
     _check(int | float, checkpoint_seconds, "checkpoint_seconds", "a number")
     _check(bool | None, progress, "progress", "True, False or None")
-    choice, own = _choose(env, agent, metric, preset)
-    kept = kept_log_period(Path(out)) if resume else None
-    runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
-    display = _display(runs, progress)
-    few = few_rows(runs[0].schedule, total) if total > 0 else None
-    if few is not None and display is None:  # a display says it itself
-        warnings.warn(few.replace("--schedule.log-period", "schedule.log_period"), stacklevel=2)
-    with display or nullcontext():
-        training.train(
-            runs,
-            Path(out),
-            steps=total,
-            resume=resume,
-            manner=training.Manner(checkpoint_seconds),
-            report=(lambda progress: None) if display is None else display.update,
-            callbacks=listeners,
-        )
+    with _stored(env, Path(out)) as named:
+        choice, own = _choose(named, agent, metric, preset)
+        kept = kept_log_period(Path(out)) if resume else None
+        runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
+        display = _display(runs, progress)
+        few = few_rows(runs[0].schedule, total) if total > 0 else None
+        if few is not None and display is None:  # a display says it itself
+            warnings.warn(few.replace("--schedule.log-period", "schedule.log_period"), stacklevel=2)
+        with display or nullcontext():
+            training.train(
+                runs,
+                Path(out),
+                steps=total,
+                resume=resume,
+                manner=training.Manner(checkpoint_seconds),
+                report=(lambda progress: None) if display is None else display.update,
+                callbacks=listeners,
+            )
     return [load(Path(out) / name) for name in run_names(runs)]
 
 
@@ -177,6 +182,55 @@ def evaluate(
     )
 
 
+@contextmanager
+def _stored(env: Any, out: Path) -> "Iterator[Any]":
+    """Store an MDP that is given as an object in `out`, so that its runs can be loaded; yield what names it.
+
+    Its file bears the name of the folder, as results are told apart by names. A training that is refused leaves none.
+    """
+    from mico.deep.envs import Tabular
+    from mico.deep.outputs import PROBLEM_FOLDER
+    from mico.tabular import MDP, Problem
+
+    source = env.source if isinstance(env, Tabular) else env
+    problem = Problem(source) if isinstance(source, MDP) else source
+    if not isinstance(problem, Problem):
+        yield env
+        return
+    with new_folder(out / PROBLEM_FOLDER) as folder:
+        there, had_runs = sorted(folder.resolve().glob("*.npz")), (out / "fleet.json").exists()
+        file = there[0] if there else folder.resolve() / make_plain_name(f"{out.resolve().name}.npz")
+        is_new = _save(problem, file)
+        try:
+            if isinstance(env, Tabular):
+                yield Tabular(str(file), observation=env.observation, max_steps=env.max_steps, start=env.start)
+            else:
+                yield f"mdp/{file}"
+        except BaseException:
+            if is_new and (had_runs or not (out / "fleet.json").exists()):
+                file.unlink()
+            raise
+
+
+def _save(problem: "Problem", file: Path) -> bool:
+    """Write a problem's file, whole; or where there is one see that it holds the same, and return False."""
+    import numpy as np
+
+    from mico.tabular import load, save
+
+    with TemporaryDirectory() as temporary:
+        fresh = Path(temporary) / "problem.npz"
+        save(fresh, problem)
+        if not file.exists():
+            write_whole(file, fresh.read_bytes())
+            return True
+        load(file)  # what is damaged is refused by name
+        with np.load(fresh) as given, np.load(file) as found:
+            if {*given} != {*found} or not all(np.array_equal(given[name], found[name]) for name in given):
+                raise ValueError(f"env is not the problem of the runs in out, which {file} holds: choose another out")
+    return False
+
+
 def _choose(env: Any, agent: Any, metric: Any, preset: str | None) -> "tuple[Choice, dict[str, list[Any]]]":
     """The parts of the runs by name, and the fields of objects that were given in place of names."""
     from mico.deep.options import Choice
@@ -219,7 +273,9 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
         return given or "none", {}
     if part == "env":
         if not isinstance(given, AbstractEnv | AbstractHostEnv):
-            raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {_hint(given)}")
+            raise ValueError(
+                f"env must be a name, a problem, an MDP or an object of mico.deep.envs, got {_hint(given)}"
+            )
         settings = given.settings()
         family, _, file = split_name(given.name)
         name = given.name if file is None else f"{family}/{settings['path']}"
@@ -239,8 +295,8 @@ def _shown(given: Any) -> str:
 def _hint(env: Any) -> str:
     """What was given in place of an environment, and what to give instead."""
     kind = type(env).__name__
-    if kind in ("Problem", "MDP"):
-        return f"{kind}: train by its name, 'mdp/NAME', or save it (mico.tabular.save) and train on 'mdp/FILE.npz'"
+    if kind == "Chain":
+        return "Chain, which has no actions: give a problem or an MDP"
     if hasattr(env, "unwrapped"):
         return f"{kind}: give its registered id, 'gym/{getattr(getattr(env, 'spec', None), 'id', 'ID')}'"
     return kind

@@ -13,6 +13,7 @@ from mico.deep import compilation_cache, learner
 from mico.deep.agents import AbstractAgent, AbstractValueAgent
 from mico.deep.evaluation import evaluate
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
+from mico.deep.outputs import PROBLEM_FOLDER
 from mico.deep.parameters import load_parameters
 from mico.deep.settings import Run, describe, revive
 from mico.deep.types import Params
@@ -281,6 +282,15 @@ def _described(path: Path) -> Any:
         hint = f"; the runs in it are {', '.join(inside)}" if inside else ""
         raise ValueError(f"{path} is not the folder of a run: it has no config.json{hint}")
     try:
-        return json.loads(file.read_bytes())["settings"]
+        return _with_problem(json.loads(file.read_bytes())["settings"], path.absolute().parent)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error!r}") from error
+
+
+def _with_problem(settings: Any, fleet: Path) -> Any:
+    """Settings with the file of an MDP that lies beside the runs, wherever their folder has been moved to."""
+    match settings:
+        case {"env": {"path": str(path)} as env} if not Path(path).exists():
+            beside = fleet / PROBLEM_FOLDER / Path(path).name
+            return settings | {"env": env | {"path": str(beside)}} if beside.is_file() else settings
+    return settings
