@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from mico import cli
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.tabular import METRICS, PROBLEMS, option_help
+from written_runs import write_fleet
 
 HEAVY = ("jax", "umap", "ot", "matplotlib", "numpy", "pandas", "rich", "tyro")
 
@@ -66,6 +68,15 @@ def test_version():
 @pytest.mark.parametrize("module", ["mico", "mico.tabular"])
 def test_the_library_imports_no_package_that_is_slow_to_load(module):
     assert imported(f"import {module}") <= {"numpy"}
+
+
+def test_warnings_lose_the_colours_that_gymnasium_gives_them(capsys, monkeypatch):
+    def warn(argv):
+        warnings.warn("\x1b[33mWARN: The environment is out of date.\x1b[0m", stacklevel=1)
+
+    monkeypatch.setattr("mico.commands.list.main", warn)
+    cli.main(["list"])
+    assert capsys.readouterr().err == "mico: WARN: The environment is out of date.\n"
 
 
 def test_an_unknown_command_names_the_nearest():
@@ -217,10 +228,27 @@ def test_bad_policies(fails, tmp_path):
     assert "no policy" in fails("metric", "two-state", "--policy", "problem")
 
 
-@pytest.mark.parametrize("command", [["metric", "two-state"], ["demo"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "metric two-state",
+        "demo",
+        "train --env mdp/two-state --steps 40",
+        "sweep --env mdp/two-state --steps 40",
+        "experiment counterexamples",
+        "collect runs",
+        "report results.csv",
+    ],
+)
 def test_out_that_cannot_be_a_folder(fails, tmp_path, command):
     (tmp_path / "file").write_text("")
-    assert "file/out: Not a directory" in fails(*command, "--out", "file/out")
+    (tmp_path / "results.csv").write_text("agent,env,seed,step,score\ndqn,pong,0,1,2\ndqn,pong,1,1,3\n")
+    write_fleet(tmp_path / "runs", range(2), lambda seed: [1.0, 2.0])
+    before = sorted(tmp_path.rglob("*"))
+    for out in ("file", "file/folder"):
+        line = fails(*command.split(), "--out", out)
+        assert line == "mico: out must be a folder, but file is a file\n"
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_more_states_than_a_matrix_should_have(fails):

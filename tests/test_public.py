@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -88,6 +89,26 @@ def test_the_core_does_without_the_extras(argv, tmp_path, monkeypatch):
     done = python(f"from mico import cli; cli.main({argv!r})", absent=EXTRAS)
     assert done.returncode == 0, done.stderr
     assert "deep" not in done.stdout or argv[0] in ("list", "experiment")
+
+
+EXPERIMENTS = [
+    ["counterexamples", "--discount", "0.5"],
+    ["cost", "--quick", "--solvers", "mico", "mico-lyapunov", "mico-factored", "bisimulation"],
+    ["value-gap", "--states", "2", "--actions", "2", "--mdps", "1"],
+    ["dopamine", "--quick"],
+]
+
+
+@pytest.mark.parametrize("argv", EXPERIMENTS, ids=lambda argv: argv[0])
+def test_experiments_without_agents_do_without_the_extras(argv, tmp_path, monkeypatch):
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "sitecustomize.py").write_text(HIDE.format(absent=set(EXTRAS)))  # for worker processes too
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'hidden'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.chdir(tmp_path)
+    done = python(f"from mico import cli; cli.main({['experiment', *argv, '--workers', '1', '--out', 'x']!r})")
+    assert done.returncode == 0, done.stderr
+    files = {f"{argv[0]}{end}" for end in (".csv", "-table.csv", ".png", ".pdf")}
+    assert files | {"config.json"} <= {file.name for file in Path("x").iterdir()}
 
 
 LACKING = [

@@ -7,16 +7,24 @@ import subprocess
 import sys
 import textwrap
 import threading
+import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 
 import mico
+from mico import cli
 from mico.deep.agents import DQN
-from mico.deep.envs import MinAtar
+from mico.deep.envs import MinAtar, Tabular
 from mico.deep.metric_losses import MICo
+from mico.tabular import MDP, Problem
+from mico.tabular import load as load_problem
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [
+    pytest.mark.usefixtures("quick_compilation"),
+    pytest.mark.filterwarnings("ignore:The log of each run"),
+]
 
 ROOMS = "mdp/two-state"
 SMALL = {
@@ -140,10 +148,14 @@ def test_ctrl_c_leaves_a_folder_that_can_be_resumed(tmp_path):
 REFUSED = [
     ({"env": "breakout"}, "minatar/breakout"),
     ({"env": 5}, "env must be a name"),
+    ({"env": mico.make("two-state").mdp.chain()}, "got Chain, which has no actions"),
     ({"agent": "dqm"}, "did you mean dqn"),
+    ({"env": "minatar/brekout", "agent": "sac"}, "did you mean breakout"),
+    ({"env": "control/cartpole-swingp"}, "did you mean cartpole-swingup"),
     ({"agent": 5}, "agent must be one of dqn"),
     ({"metric": "mica"}, "did you mean mico"),
-    ({"metric": DQN()}, "metric must be one of"),
+    ({"metric": DQN()}, "metric must be one of .*, got an object of DQN$"),
+    ({"agent": gymnasium.make("CartPole-v1")}, "agent must be one of .*, got an object of TimeLimit$"),
     ({"preset": "tabel"}, "did you mean table"),
     ({"seeds": []}, "seeds must hold at least one"),
     ({"seeds": [0, 0]}, "seed"),
@@ -174,6 +186,73 @@ def test_bad_input_is_refused_before_anything_is_written(given, says, tmp_path, 
     with pytest.raises(ValueError, match=says):
         mico.train(**arguments)
     assert not (tmp_path / "x").exists()
+
+
+def two_states(reward=1.0):
+    """State 0 pays by action 1 and stays; state 1 absorbs."""
+    return MDP([[[1, 0], [1, 0]], [[0, 1], [0, 1]]], [[0.0, reward], [0.0, 0.0]], discount=0.9)
+
+
+@pytest.mark.parametrize(
+    ("env", "fields"),
+    [
+        (mico.make("two-state"), {}),
+        (two_states(), {"env.max_steps": 30}),
+        (Tabular(two_states(), max_steps=30), {}),
+    ],
+    ids=["problem", "mdp", "environment"],
+)
+def test_an_mdp_given_as_an_object_is_stored_with_its_runs(env, fields, tmp_path):
+    (run,) = mico.train(env, seeds=0, steps=200, out=tmp_path / "mine", **SMALL, **fields)
+    assert run.settings.env.name == "mdp/mine.npz"
+    given = env.problem if isinstance(env, Tabular) else env if isinstance(env, Problem) else Problem(env)
+    stored = load_problem(tmp_path / "mine" / "problem" / "mine.npz")
+    np.testing.assert_array_equal(stored.mdp.reward, given.mdp.reward)
+    for one, other in zip(stored.mdp.outcomes(), given.mdp.outcomes(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert run.settings.env.max_steps == (100 if isinstance(env, Problem) else 30)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "mine").rename(tmp_path / "elsewhere" / "moved")  # wherever the folder is, the file is beside the runs
+    again = mico.load(tmp_path / "elsewhere" / "moved" / "dqn-none-seed0")
+    frames = np.eye(given.mdp.num_states, dtype=bool)
+    np.testing.assert_array_equal(again.predict(frames), run.predict(frames))
+    assert mico.evaluate(again, episodes=2, seed=0).shape == (2,)
+    cli.main(["evaluate", str(tmp_path / "elsewhere" / "moved"), "--episodes", "2"])
+    cli.main(["watch", str(tmp_path / "elsewhere" / "moved"), "--steps", "5", "--memory", "20"])
+    (more,) = mico.train(env, seeds=0, steps=300, out=tmp_path / "elsewhere" / "moved", resume=True, **SMALL, **fields)
+    assert more.step == 300
+
+
+def test_an_mdp_given_as_an_object_leaves_nothing_if_it_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        mico.train(two_states(), seeds=0, steps=0, out=tmp_path / "deep" / "x", **SMALL)
+    assert list(tmp_path.iterdir()) == []
+    mico.train(two_states(), seeds=0, steps=200, out=tmp_path / "x", **SMALL)
+    mico.train(ROOMS, seeds=0, steps=200, out=tmp_path / "named", **SMALL)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(ValueError, match=r"env is not the problem of the runs in out, which .*x\.npz holds"):
+        mico.train(two_states(2.0), seeds=0, steps=300, out=tmp_path / "x", resume=True, **SMALL)
+    with pytest.raises(ValueError, match="already contains runs"):
+        mico.train(two_states(), seeds=0, steps=200, out=tmp_path / "x", **SMALL)
+    with pytest.raises(ValueError, match="already contains runs"):
+        mico.train(two_states(), seeds=0, steps=200, out=tmp_path / "named", **SMALL)
+    with pytest.raises(ValueError, match="env"):
+        mico.train(two_states(), seeds=0, steps=300, out=tmp_path / "named", resume=True, **SMALL)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+    assert not (tmp_path / "named" / "problem").exists()
+
+
+def test_few_rows_are_said_with_and_without_a_display(tmp_path, capsys):
+    sentence = "will have 2 rows, one every 100 steps: a smaller"
+    with pytest.warns(UserWarning, match=f"{sentence} schedule.log_period gives a curve") as warned:
+        mico.train(ROOMS, seeds=0, steps=200, out=tmp_path / "quiet", progress=False, **SMALL)
+    assert len(warned) == 1
+    assert "rows" not in capsys.readouterr().err
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mico.train(ROOMS, seeds=0, steps=200, out=tmp_path / "shown", progress=True, **SMALL)
+        mico.train(ROOMS, seeds=0, steps=1000, out=tmp_path / "enough", progress=False, **SMALL)
+    assert f"{sentence} --schedule.log-period" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_folder_that_holds_runs_is_not_overwritten(tmp_path):

@@ -2,31 +2,36 @@
 
 import dataclasses
 import difflib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from os import PathLike
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, get_args
 
-from mico._checks import count
+from mico._checks import count, make_plain_name
 from mico._extras import require
+from mico.results.folders import new_folder, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float
 
+    from mico.commands.training_display import Display
     from mico.deep.agents import AbstractAgent
     from mico.deep.config.choices import Choice, Option
     from mico.deep.config.run import Run
     from mico.deep.envs import AbstractEnv, AbstractHostEnv
     from mico.deep.metric_losses import AbstractMetricLoss
     from mico.deep.trained.trained import Trained
-    from mico.deep.training.train import Callback, Progress
+    from mico.deep.training.train import Callback
+    from mico.tabular import MDP, Problem
 
 
 def train(
-    env: "str | AbstractEnv | AbstractHostEnv",
+    env: "str | Problem | MDP | AbstractEnv | AbstractHostEnv",
     agent: "str | AbstractAgent" = "dqn",
     metric: "str | AbstractMetricLoss | None" = "none",
     *,
@@ -48,7 +53,8 @@ def train(
 
     Args:
         env: A name such as "minatar/breakout", "mdp/four-rooms", "mdp/mine.npz", "gym/CartPole-v1" or "atari/pong",
-            or an environment object of `mico.deep.envs`.
+            an environment object of `mico.deep.envs`, or a finite MDP: a problem that `mico.make` returns, or an
+            `mico.tabular.MDP`. Of an MDP that is given as an object, `out` keeps a file.
         agent: "dqn", "rainbow", "qr-dqn", "iqn", "m-iqn" or "sac", or an agent object of `mico.deep.agents`.
         metric: "none", "mico" or another metric loss by name, or an object of `mico.deep.metric_losses`.
         seeds: A seed, or several: a run for each.
@@ -82,6 +88,7 @@ def train(
     require("jax", "mico.train")
     import mico.deep.training.train as training
     from mico.deep.config.choices import kept_log_period
+    from mico.deep.config.periods import few_rows
     from mico.deep.config.run import run_names
 
     listeners = [callbacks] if callable(callbacks) else [*_check(Iterable, callbacks, "callbacks", "functions")]
@@ -90,19 +97,24 @@ def train(
     _check(str | PathLike, out, "out", "a path")
     _check(int | float, checkpoint_seconds, "checkpoint_seconds", "a number")
     _check(bool | None, progress, "progress", "True, False or None")
-    choice, own = _choose(env, agent, metric, preset)
-    kept = kept_log_period(Path(out)) if resume else None
-    runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
-    with _display(runs, progress) as report:
-        training.train(
-            runs,
-            Path(out),
-            steps=total,
-            resume=resume,
-            manner=training.Manner(checkpoint_seconds),
-            report=report,
-            callbacks=listeners,
-        )
+    with _stored(env, Path(out)) as named:
+        choice, own = _choose(named, agent, metric, preset)
+        kept = kept_log_period(Path(out)) if resume else None
+        runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
+        display = _display(runs, progress)
+        few = few_rows(runs[0].schedule, total) if total > 0 else None
+        if few is not None and display is None:  # a display says it itself
+            warnings.warn(few.replace("--schedule.log-period", "schedule.log_period"), stacklevel=2)
+        with display or nullcontext():
+            training.train(
+                runs,
+                Path(out),
+                steps=total,
+                resume=resume,
+                manner=training.Manner(checkpoint_seconds),
+                report=(lambda progress: None) if display is None else display.update,
+                callbacks=listeners,
+            )
     return [load(Path(out) / name) for name in run_names(runs)]
 
 
@@ -170,6 +182,55 @@ def evaluate(
     )
 
 
+@contextmanager
+def _stored(env: Any, out: Path) -> "Iterator[Any]":
+    """Store an MDP that is given as an object in `out`, so that its runs can be loaded; yield what names it.
+
+    Its file bears the name of the folder, as results are told apart by names. A training that is refused leaves none.
+    """
+    from mico.deep.envs import Tabular
+    from mico.deep.training.run_folder import PROBLEM_FOLDER
+    from mico.tabular import MDP, Problem
+
+    source = env.source if isinstance(env, Tabular) else env
+    problem = Problem(source) if isinstance(source, MDP) else source
+    if not isinstance(problem, Problem):
+        yield env
+        return
+    with new_folder(out / PROBLEM_FOLDER) as folder:
+        there, had_runs = sorted(folder.resolve().glob("*.npz")), (out / "fleet.json").exists()
+        file = there[0] if there else folder.resolve() / make_plain_name(f"{out.resolve().name}.npz")
+        is_new = _save(problem, file)
+        try:
+            if isinstance(env, Tabular):
+                yield Tabular(str(file), observation=env.observation, max_steps=env.max_steps, start=env.start)
+            else:
+                yield f"mdp/{file}"
+        except BaseException:
+            if is_new and (had_runs or not (out / "fleet.json").exists()):
+                file.unlink()
+            raise
+
+
+def _save(problem: "Problem", file: Path) -> bool:
+    """Write a problem's file, whole; or where there is one see that it holds the same, and return False."""
+    import numpy as np
+
+    from mico.tabular import load, save
+
+    with TemporaryDirectory() as temporary:
+        fresh = Path(temporary) / "problem.npz"
+        save(fresh, problem)
+        if not file.exists():
+            write_whole(file, fresh.read_bytes())
+            return True
+        load(file)  # what is damaged is refused by name
+        with np.load(fresh) as given, np.load(file) as found:
+            if {*given} != {*found} or not all(np.array_equal(given[name], found[name]) for name in given):
+                raise ValueError(f"env is not the problem of the runs in out, which {file} holds: choose another out")
+    return False
+
+
 def _choose(env: Any, agent: Any, metric: Any, preset: str | None) -> "tuple[Choice, dict[str, list[Any]]]":
     """The parts of the runs by name, and the fields of objects that were given in place of names."""
     from mico.deep.config.choices import Choice
@@ -212,7 +273,9 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
         return given or "none", {}
     if part == "env":
         if not isinstance(given, AbstractEnv | AbstractHostEnv):
-            raise ValueError(f"env must be a name or an environment of mico.deep.envs, got {_hint(given)}")
+            raise ValueError(
+                f"env must be a name, a problem, an MDP or an object of mico.deep.envs, got {_hint(given)}"
+            )
         settings = given.settings()
         family, _, file = split_name(given.name)
         name = given.name if file is None else f"{family}/{settings['path']}"
@@ -220,15 +283,20 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     registry = AGENTS if part == "agent" else METRIC_LOSSES
     name = next((name for name, kind in registry.items() if type(given) is kind), None)
     if name is None:
-        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {given!r}")
+        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {_shown(given)}")
     return name, {f"{part}.{field.name}": [getattr(given, field.name)] for field in dataclasses.fields(registry[name])}
+
+
+def _shown(given: Any) -> str:
+    """A name or number as it was given, and any other object by its class: wrappers print all that they wrap."""
+    return repr(given) if isinstance(given, str | int | float) else f"an object of {type(given).__name__}"
 
 
 def _hint(env: Any) -> str:
     """What was given in place of an environment, and what to give instead."""
     kind = type(env).__name__
-    if kind in ("Problem", "MDP"):
-        return f"{kind}: train by its name, 'mdp/NAME', or save it (mico.tabular.save) and train on 'mdp/FILE.npz'"
+    if kind == "Chain":
+        return "Chain, which has no actions: give a problem or an MDP"
     if hasattr(env, "unwrapped"):
         return f"{kind}: give its registered id, 'gym/{getattr(getattr(env, 'spec', None), 'id', 'ID')}'"
     return kind
@@ -271,14 +339,10 @@ def _fit(option: "Option", name: str, value: Any) -> Any:
     return option._replace(name=name).fitted(getattr(value, "item", lambda: value)())
 
 
-@contextmanager
-def _display(runs: "list[Run]", progress: bool | None) -> "Iterator[Callable[[Progress], None]]":
-    """Show progress on a terminal and in a notebook, or as asked; yields the function that `train` reports to."""
+def _display(runs: "list[Run]", progress: bool | None) -> "Display | None":
+    """Make what shows progress, on a terminal and in a notebook or as asked; None where nothing is shown."""
     from mico.commands.training_display import Display
 
     display = Display(runs)
-    if not (display.console.is_terminal or display.console.is_jupyter if progress is None else progress):
-        yield lambda progress: None
-        return
-    with display:
-        yield display.update
+    shown = display.console.is_terminal or display.console.is_jupyter if progress is None else progress
+    return display if shown else None

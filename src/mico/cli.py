@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import os
+import re
 import select
 import sys
 import warnings
@@ -130,7 +131,8 @@ def _help() -> str:
 
 
 def _say(message: object) -> None:
-    sys.stderr.write(f"mico: {' '.join(str(message).split())}\n")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # gymnasium colours its warnings
+    sys.stderr.write(f"mico: {' '.join(plain.split())}\n")
 
 
 def _stop(message: object, *, code: int) -> NoReturn:

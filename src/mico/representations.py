@@ -11,12 +11,15 @@ Representations may be NumPy, PyTorch or JAX arrays, and results are NumPy array
 """
 
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from array_api_compat import array_namespace, is_jax_array, is_torch_array
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.stats import spearmanr
+
+from mico._checks import count as whole_number
 
 __all__ = [
     "Agreement",
@@ -30,6 +33,7 @@ __all__ = [
 ]
 
 Distance = Literal["reduced", "learnt"]
+_NO_NUMBERS = "OSUMm"  # NumPy's kinds of types that hold objects, text or times
 Observations = Shaped[Any, "..."] | Mapping[str, Shaped[Any, "..."]]
 
 
@@ -92,7 +96,8 @@ def distances(
         A matrix in float64 with a row for each of x and a column for each of y.
 
     Raises:
-        ValueError: If there is no observation, or the encoder does not give each one a vector.
+        TypeError: If `encode` is no function, `loss` no metric loss, or `x` or `y` no array.
+        ValueError: If there is no observation, or the encoder does not give each one a vector of finite numbers.
 
     Examples:
         >>> import numpy as np
@@ -103,8 +108,9 @@ def distances(
         array([[0., 1.],
                [1., 0.]])
     """
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    batch_size = _positive("batch_size", batch_size)
+    _check_callable(encode)
+    _check_measure(loss)
     if distance not in ("reduced", "learnt"):
         raise ValueError(f"distance must be 'reduced' or 'learnt', got {distance!r}")
     phi = _encode(encode, x, "x", batch_size)
@@ -139,7 +145,7 @@ def neighbours(
         Indices into y and their distances, a row for each of x.
 
     Raises:
-        ValueError: If shapes do not fit.
+        ValueError: If shapes do not fit, a distance is not a number, or `count` is below 1.
 
     Examples:
         >>> import numpy as np
@@ -148,9 +154,8 @@ def neighbours(
         >>> neighbours(np.array([[0.0, 3.0, 1.0]]), states[:1], states, count=2).index
         array([[2, 1]])
     """
-    if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
-    matrix = _numpy(distances)
+    count = _positive("count", count)
+    matrix = _real("distances", distances)
     _check_shape("distances", matrix, [_length(x, "x"), _length(y, "y")], "x and y")
     far = np.where(_equal(x, y), np.inf, matrix)
     index = np.argsort(far, axis=1, kind="stable")[:, :count]
@@ -167,10 +172,11 @@ def agreement(distances: Float[Any, "B B"], returns: Shaped[Any, " B"]) -> Agree
         returns: The return from each of them on, as `discounted_returns` gives them.
 
     Returns:
-        The rank correlation, and the share of pairs whose difference of returns the distance bounds.
+        The rank correlation (NaN where all distances, or all returns, are equal), and the share of pairs whose
+        difference of returns the distance bounds.
 
     Raises:
-        ValueError: If shapes do not fit, or there are fewer than three states.
+        ValueError: If shapes do not fit, there are fewer than three states, or a value is not a number.
 
     Examples:
         >>> import numpy as np
@@ -179,7 +185,7 @@ def agreement(distances: Float[Any, "B B"], returns: Shaped[Any, " B"]) -> Agree
         >>> agreement(np.abs(returns[:, None] - returns), returns).bounded
         1.0
     """
-    matrix, returns = _numpy(distances), _numpy(returns)
+    matrix, returns = _real("distances", distances), _real("returns", returns)
     if returns.ndim != 1:
         raise ValueError(f"returns must have shape [B], got {list(returns.shape)}")
     if returns.size < 3:
@@ -187,7 +193,9 @@ def agreement(distances: Float[Any, "B B"], returns: Shaped[Any, " B"]) -> Agree
     _check_shape("distances", matrix, [returns.size, returns.size], "returns")
     pairs = np.triu_indices(returns.size, k=1)
     gap = np.abs(returns[:, None] - returns)[pairs]
-    return Agreement(float(spearmanr(matrix[pairs], gap).statistic), float((gap <= matrix[pairs]).mean()))
+    is_constant = np.ptp(gap) == 0 or np.ptp(matrix[pairs]) == 0
+    correlation = np.nan if is_constant else float(spearmanr(matrix[pairs], gap).statistic)
+    return Agreement(correlation, float((gap <= matrix[pairs]).mean()))
 
 
 def discounted_returns(reward: Shaped[Any, " T"], end: Bool[Any, " T"], *, discount: float) -> Float[np.ndarray, " T"]:
@@ -202,7 +210,7 @@ def discounted_returns(reward: Shaped[Any, " T"], end: Bool[Any, " T"], *, disco
         The return from each step on. Of the last episode it is cut short if the data end before it does.
 
     Raises:
-        ValueError: If shapes do not fit, or the discount is not in [0, 1].
+        ValueError: If shapes do not fit, a reward is not a number, or the discount is not in [0, 1].
 
     Examples:
         >>> from mico.representations import discounted_returns
@@ -210,12 +218,12 @@ def discounted_returns(reward: Shaped[Any, " T"], end: Bool[Any, " T"], *, disco
         >>> discounted_returns(np.array([1.0, 2.0, 4.0]), np.array([False, True, False]), discount=0.5)
         array([2., 2., 4.])
     """
-    reward, end = _numpy(reward), _numpy(end)
+    reward, end = _real("reward", reward), _numpy(end)
     if reward.ndim != 1:
         raise ValueError(f"reward must have shape [T], got {list(reward.shape)}")
     _check_shape("end", end, [reward.size], "reward")
-    if not 0 <= discount <= 1:
-        raise ValueError(f"discount must lie in [0, 1], got {discount}")
+    if not isinstance(discount, Real) or not 0 <= discount <= 1:
+        raise ValueError(f"discount must lie in [0, 1], got {discount!r}")
     returns, later = np.zeros(reward.size), 0.0
     for step in reversed(range(reward.size)):
         later = reward[step] + discount * later * (not end[step])
@@ -228,15 +236,75 @@ def _encode(encode: Callable[[Any], Any] | None, observations: Observations, nam
     if length == 0:
         raise ValueError(f"{name} must have at least one observation, got none")
     parts = [_rows(observations, slice(start, start + batch_size)) for start in range(0, length, batch_size)]
-    phi = [part if encode is None else encode(part) for part in parts]
-    phi = [part.detach() if is_torch_array(part) else part for part in phi]
-    whole = array_namespace(*phi).concat(phi)
+    phi = [_array(part if encode is None else encode(part), name, encode) for part in parts]
+    whole = array_namespace(*phi).concat(phi) if all(part.ndim for part in phi) else phi[0]
     if whole.ndim != 2 or len(whole) != length:
         source = f"{name} must be" if encode is None else "encode must give"
         raise ValueError(
             f"{source} one vector for each of {length} observations, shape [{length}, D], got {list(whole.shape)}"
         )
+    broken = np.flatnonzero(~np.isfinite(_numbers(name, whole).astype(np.float64)).all(axis=1))
+    if broken.size:
+        source = f"{name} must have" if encode is None else f"encode must give, for {name},"
+        raise ValueError(f"{source} finite numbers, got {_numpy(whole[int(broken[0])])} in row {broken[0]}")
     return whole
+
+
+def _array(phi: Any, name: str, encode: Callable[[Any], Any] | None) -> Any:
+    """What an encoder gave as an array of its own library; lists become NumPy arrays."""
+    if is_torch_array(phi):
+        return phi.detach()
+    array = phi if is_jax_array(phi) else np.asarray(phi)
+    if array.dtype.kind in _NO_NUMBERS:
+        source = f"{name} must be" if encode is None else "encode must give"
+        raise TypeError(f"{source} an array of numbers with a row for each observation, got {_described(phi)}")
+    return array
+
+
+def _check_callable(encode: Any) -> None:
+    if encode is not None and not callable(encode):
+        raise TypeError(f"encode must be a function of a batch of observations, or None, got {_described(encode)}")
+
+
+def _check_measure(loss: Any) -> None:
+    """Refuse what cannot measure pairs; of a class it is an object that is meant."""
+    if isinstance(loss, type):
+        raise TypeError(f"loss must be an object, such as {loss.__name__}(), got the class {loss.__name__}")
+    if not isinstance(loss, PairMeasure):
+        raise TypeError(f"loss must be a metric loss such as mico.torch.MICoLoss(), got {_described(loss)}")
+
+
+def _positive(name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    number = whole_number(value, name)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return number
+
+
+def _numbers(name: str, given: Any) -> np.ndarray:
+    """Real numbers as a NumPy array."""
+    array = _numpy(given)
+    if array.dtype.kind in (*_NO_NUMBERS, "c"):
+        raise ValueError(f"{name} must be real numbers, got {_described(given)}")
+    return array
+
+
+def _real(name: str, given: Any) -> np.ndarray:
+    """Real numbers, infinities among them but no NaN, as a NumPy array."""
+    array = _numbers(name, given)
+    broken = np.argwhere(np.isnan(array))
+    if len(broken):
+        raise ValueError(f"{name} must not be NaN, got NaN at {broken[0].tolist()}")
+    return array
+
+
+def _described(given: Any) -> str:
+    """A value as an error shows it: words and numbers themselves, anything else by its type."""
+    if given is None or isinstance(given, str | int | float):
+        return repr(given)
+    dtype = getattr(given, "dtype", None)
+    return f"a {type(given).__name__}" if dtype is None else f"an array of {dtype}"
 
 
 def _self_distances(loss: PairMeasure, phi: Any, batch_size: int) -> np.ndarray:
@@ -274,6 +342,13 @@ def _array_kind(loss: PairMeasure, x: Any) -> Literal["jax", "torch", "numpy"]:
 
 def _length(observations: Observations, name: str) -> int:
     if not isinstance(observations, Mapping):
+        if (
+            isinstance(observations, str)
+            or not hasattr(observations, "__len__")
+            or getattr(observations, "ndim", 1) == 0
+        ):
+            what = "observations stacked in an array, or a dict of such arrays"
+            raise TypeError(f"{name} must be {what}, got {_described(observations)}")
         return len(observations)
     lengths = {len(part) for part in observations.values()}
     if len(lengths) != 1:

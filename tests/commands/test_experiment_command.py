@@ -142,6 +142,13 @@ def test_what_cannot_be_measured_leaves_the_folder_free(tmp_path, capsys):
     assert (tmp_path / "out" / "dopamine.png").exists()
 
 
+def test_a_first_measurement_that_fails_leaves_no_folder(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(counterexamples, "run", lambda config, evaluate: evaluate(int, ["x"]))
+    line = stopped(capsys, "counterexamples", "--workers", "1", "--out", tmp_path / "out")
+    assert "invalid literal for int()" in line
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_at_some_cell_it_goes_on_to_the_same_files(whole, tmp_path, how):
     cut = tmp_path / "cut"

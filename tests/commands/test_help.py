@@ -1,11 +1,25 @@
 """What `--help` says: a sentence for every option, and no words of the machinery."""
 
 import dataclasses
+import importlib
 import re
+from typing import get_args, get_type_hints
 
 import pytest
 
 from mico import cli
+from mico.commands import (
+    collect,
+    demo,
+    evaluate,
+    experiment,
+    explore,
+    metric,
+    report,
+    sweep_options,
+    train_options,
+    watch,
+)
 from mico.deep.agents import AGENTS, VALUE_AGENTS
 from mico.deep.config.choices import Choice
 from mico.deep.config.run import Schedule
@@ -26,6 +40,8 @@ MACHINERY = [
     r"<class ",
     "NoneType",
     "Annotated",
+    r"\[INT \[",
+    r"\bSTR\b",
 ]
 
 
@@ -59,6 +75,32 @@ def test_every_option_of_every_problem_has_a_sentence(name):
     for option in options:
         assert re.fullmatch(r"[A-Z`].{10,}\.", option.purpose, re.DOTALL), option.name
         assert option.default is not None or option.usual, f"{option.name} has no word for its default"
+
+
+def sentences(documented):
+    """The help of each annotated parameter or field, by its name."""
+    hints = get_type_hints(documented, include_extras=True)
+    return {name: [one.help for one in get_args(hint) if getattr(one, "help", None)] for name, hint in hints.items()}
+
+
+OPTIONS = [collect, demo, evaluate, experiment, explore, metric, report, sweep_options, train_options, watch]
+
+
+@pytest.mark.parametrize("module", OPTIONS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_every_option_of_every_command_has_a_sentence(module):
+    found = sentences(module.Options)
+    assert found
+    for name, [sentence] in found.items():
+        assert re.fullmatch(r"[A-Z].{10,}\.", sentence, re.DOTALL), name
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_option_of_every_experiment_has_a_sentence(name):
+    config = importlib.import_module(EXPERIMENTS[name]).Config
+    found = sentences(config)
+    assert {*found} == {field.name for field in dataclasses.fields(config)}
+    for option, [sentence] in found.items():
+        assert re.fullmatch(r"[A-Z`].{10,}\.", sentence, re.DOTALL), option
 
 
 @pytest.mark.parametrize("command", sorted(cli.COMMANDS))

@@ -139,6 +139,8 @@ def test_runs_of_one_row_say_why(tmp_path, capsys, period, word):
         why += f": the log period, {period:,} steps, is {word} the runs' 1,000 steps."
     assert why in page(tmp_path / "out")
     assert f"note: {why}" in capsys.readouterr().out
+    assert "<h2>Curves</h2>" not in page(tmp_path / "out")
+    assert "href=#curves" not in page(tmp_path / "out").replace('"', "")
     assert not (tmp_path / "out" / "tables" / "learning-speed.csv").exists()
 
 

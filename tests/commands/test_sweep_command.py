@@ -329,7 +329,7 @@ def test_a_dry_run_says_how_far_a_sweep_is(tmp_path, capsys):
         ("--env mdp/two-state --steps 400 --out x --retries -1", "retries must not be negative, but is -1"),
         ("--env mdp/two-state --steps 400 --out x --checkpoint-seconds -1", "checkpoint_seconds must not be negative"),
         ("--env mdp/two-state --steps 400 --out x --ray auto --processes 2", "processes are for this machine alone"),
-        ("minatr --out x", "'minatr' is neither a .toml, .py or .json file nor a sweep with a name: minatar"),
+        ("minatr --out x", "sweep must be a name or a .toml, .py or .json file, got 'minatr': did you mean minatar?"),
         ("x.toml --out x", "x.toml: No such file or directory"),
         ("--env mdp/two-state --agent sac --steps 400 --out x", "those of mdp are discrete: try dqn, "),
     ],

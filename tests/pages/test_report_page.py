@@ -54,6 +54,8 @@ def pages(tmp_path_factory):
             folder / "same" / f"{metric}-{seed}", [0.0, 0.5, 1.0 + seed], seed=seed, metric=metric, env="mdp/four-rooms"
         )
     cli.main(["report", str(folder / "same"), "--out", str(folder / "same-report")])
+    write_run(folder / "single" / "run", [0.5], env="mdp/four-rooms")
+    cli.main(["report", str(folder / "single"), "--out", str(folder / "single-report")])
     cli.main(["report", str(folder / "odd.csv"), "--title", BAD, "--out", str(folder / "odd-report")])
     return folder
 
@@ -266,6 +268,16 @@ def test_a_phone_scrolls_in_one_direction_only(opened, name):
 @pytest.mark.parametrize(("name", "texts"), [("runs", 60), ("same", 40)])
 def test_both_themes_can_be_read(opened, name, texts):
     assert_both_themes_can_be_read(opened, name, texts=texts)
+
+
+@needs_chromium
+def test_runs_of_one_return_have_no_section_of_curves(opened):
+    page = opened("single")
+    assert page.locator("#curves").count() == 0
+    assert "Curves" not in page.locator("h2").all_inner_texts()
+    assert "there are no curves" in page.locator("#first").inner_text()
+    page.click("#theme")
+    assert page.get_attribute("#theme", "aria-pressed") == "true"
 
 
 @needs_chromium

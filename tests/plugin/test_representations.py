@@ -204,6 +204,63 @@ def test_what_cannot_work_is_named():
         representations.discounted_returns(np.zeros(2), np.zeros(2, bool), discount=99)
 
 
+ROWS = np.eye(3)
+NAN = np.where(ROWS == 1, np.nan, 0.0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: representations.distances("mico", SimSRLoss(), ROWS), TypeError, "encode must be .*, got 'mico'"),
+        (lambda: representations.distances(None, "mico", ROWS), TypeError, "loss must be a metric loss .*, got 'mico'"),
+        (lambda: representations.distances(None, None, ROWS), TypeError, "loss must be a metric loss .*, got None"),
+        (lambda: representations.distances(None, MICo, ROWS), TypeError, r"such as MICo\(\), got the class MICo"),
+        (lambda: representations.distances(None, SimSRLoss(), 5), TypeError, "x must be observations .*, got 5"),
+        (lambda: representations.distances(None, SimSRLoss(), None), TypeError, "x must be .*, got None"),
+        (lambda: representations.distances(None, SimSRLoss(), "abc"), TypeError, "x must be .*, got 'abc'"),
+        (lambda: representations.distances(None, SimSRLoss(), np.array(1.0)), TypeError, "x must be .* of float64"),
+        (lambda: representations.distances(None, SimSRLoss(), ROWS, 5), TypeError, "y must be observations .*, got 5"),
+        (lambda: representations.distances(None, SimSRLoss(), ROWS[0]), ValueError, r"\[3, D\], got \[3\]"),
+        (lambda: representations.distances(None, SimSRLoss(), ROWS[None]), ValueError, r"x .* got \[1, 3, 3\]"),
+        (lambda: representations.distances(None, SimSRLoss(), {"a": ROWS}), TypeError, "x must be .*, got a dict"),
+        (lambda: representations.distances(None, SimSRLoss(), [["a"]]), TypeError, "x must be an array of numbers"),
+        (lambda: representations.distances(None, SimSRLoss(), 1j * ROWS), ValueError, "x must be real .* complex128"),
+        (lambda: representations.distances(None, SimSRLoss(), NAN), ValueError, r"x must have finite .* in row 0"),
+        (lambda: representations.distances(None, SimSRLoss(), ROWS, NAN[1:]), ValueError, "y must have finite"),
+        (lambda: representations.distances(by_jax, MICo(), X / 0), ValueError, "encode must give, for x, finite"),
+        (lambda: representations.distances(lambda x: None, MICo(), X), TypeError, "encode must give an .* got None"),
+        (lambda: representations.distances(np.sum, MICo(), X), ValueError, r"encode must give one .* got \[\]"),
+        (lambda: representations.distances(None, MICo(), ROWS, batch_size="x"), ValueError, "batch_size .* got 'x'"),
+        (lambda: representations.neighbours(NAN, ROWS, ROWS, count=1), ValueError, r"NaN at \[0, 0\]"),
+        (lambda: representations.neighbours(None, ROWS, ROWS, count=1), ValueError, "distances must be .* got None"),
+        (lambda: representations.neighbours(ROWS, ROWS, ROWS, count=1.5), ValueError, "count must be .* got 1.5"),
+        (lambda: representations.agreement(NAN, ROWS[0]), ValueError, "distances must not be NaN"),
+        (lambda: representations.agreement(ROWS, NAN[0]), ValueError, r"returns must not be NaN, got NaN at \[0\]"),
+        (lambda: representations.agreement("x", ROWS[0]), ValueError, "distances must be real numbers, got 'x'"),
+        (lambda: representations.discounted_returns(NAN[0], ROWS[0], discount=0.5), ValueError, "reward must not be"),
+        (lambda: representations.discounted_returns(ROWS[0], ROWS[0], discount="x"), ValueError, "discount .* got 'x'"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_value(call, error, message):
+    with pytest.raises(error, match=message), np.errstate(all="ignore"):
+        call()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_lists_are_arrays_too():
+    rows = [[1.0, 0.0], [0.0, 2.0]]
+    np.testing.assert_allclose(representations.distances(None, SimSRLoss(), rows), [[0, 1], [1, 0]], atol=1e-12)
+    np.testing.assert_allclose(representations.distances(lambda x: x, SimSR(), rows), [[0, 1], [1, 0]], atol=1e-12)
+
+
+def test_equal_distances_or_returns_have_no_rank_correlation():
+    for matrix, returns in ((np.ones((3, 3)), np.arange(3.0)), (1 - np.eye(3), np.zeros(3))):
+        found = representations.agreement(matrix, returns)
+        assert np.isnan(found.correlation)
+    assert found.bounded == 1
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_shapes_that_do_not_fit_are_named():
     matrix, returns = np.zeros((7, 7)), np.zeros(7)

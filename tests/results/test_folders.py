@@ -22,8 +22,11 @@ def test_makes_the_folder_and_its_parents(tmp_path):
 @pytest.mark.parametrize("below", [".", "deeper"])
 def test_a_file_in_the_way_is_an_error(tmp_path, below):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(ValueError, match=r"^out must be a folder, but .*/file is a file$"):
         writable(tmp_path / "file" / below)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    with pytest.raises(ValueError, match=r"nowhere is a broken link$"):
+        writable(tmp_path / "nowhere" / below)
 
 
 def test_a_folder_without_the_right_to_write_is_an_error(tmp_path, monkeypatch):

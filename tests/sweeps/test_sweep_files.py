@@ -121,7 +121,7 @@ def test_names_are_sweeps(name):
         ("x.py", "SWEEP = (", r"x.py cannot be run: SyntaxError: "),
         ("x.py", "sweep = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got None"),
         ("x.py", "SWEEP = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got 3"),
-        ("x.txt", "", r"is neither a .toml, .py or .json file nor a sweep with a name: "),
+        ("x.txt", "", r"sweep must be a name or a .toml, .py or .json file, got .*x.txt.*: the named sweeps are "),
     ],
 )
 def test_what_is_no_sweep_is_named(tmp_path, name, text, message):
@@ -135,5 +135,17 @@ def test_files_that_are_not_there_are_named(tmp_path):
         with pytest.raises(FileNotFoundError) as error:
             entries(str(tmp_path / name))
         assert error.value.filename == str(tmp_path / name)
-    with pytest.raises(ValueError, match=r"'minatr' is neither .* a sweep with a name: minatar"):
-        entries("minatr")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("minatr", r"did you mean minatar\?$"),
+        ("atari-61", r"did you mean atari-60\?$"),
+        ("Atari-60", r"did you mean atari-60\?$"),
+        ("xyz", "the named sweeps are atari-60, control-12, alpha-beta, ablations, minatar$"),
+    ],
+)
+def test_a_misspelt_name_of_a_sweep_gets_a_suggestion(given, meant):
+    with pytest.raises(ValueError, match=f"got '{given}': {meant}"):
+        entries(given)

@@ -17,24 +17,25 @@ from mico.results.lock import exclusive
 
 @dataclass(frozen=True)
 class Options:
-    """Store many runs as small files: AGENT.csv with curves of few points, AGENT.json with settings and versions."""
+    """Store many runs as small files: AGENT.csv with thinned learning curves, AGENT.json with settings and versions."""
 
     sources: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
         tyro.conf.arg(
-            metavar="SOURCE",
-            help="folders of runs, finished or not, or of files that this command wrote",
+            metavar="SOURCE ...",
+            help="Folders of runs, finished or not, or of files that this command wrote.",
             help_behavior_hint="(one or more)",
         ),
     ]
     out: Annotated[
         Path,
         tyro.conf.arg(
-            help="folder for the files; runs are added to it, and of two copies of a run the longer one is kept"
+            metavar="FOLDER",
+            help="Folder for the files. Runs are added to those it has; of two copies of a run the longer one stays.",
         ),
     ]
-    points: Annotated[Count, tyro.conf.arg(help="points of a curve, at most a million")] = 50
+    points: Annotated[Count, tyro.conf.arg(help="Points of each learning curve, at most a million.")] = 50
 
 
 def main(argv: list[str]) -> None:

@@ -27,13 +27,16 @@ from mico.results.lock import exclusive
 
 @dataclass(frozen=True)
 class Options:
-    """Every metric on four rooms; DQN with and without MICo on MinAtar's Breakout; MICo on a Garnet, learnt and exact.
+    """Show in about three minutes what this package does, and write figures, tables and trained runs.
 
-    The runs of an earlier demo in OUT are replaced.
+    It computes every metric on four rooms, trains DQN with and without MICo on MinAtar's Breakout, and compares the
+    learnt with the exact MICo distance on a Garnet. The runs of an earlier demo in OUT are replaced.
     """
 
-    out: Annotated[Path, tyro.conf.arg(help="folder for figures, tables and trained runs")] = Path("out/demo")
-    quick: Annotated[bool, tyro.conf.arg(help="all of it within a minute, too short to learn anything")] = False
+    out: Annotated[Path, tyro.conf.arg(metavar="FOLDER", help="Folder for figures, tables and trained runs.")] = Path(
+        "out/demo"
+    )
+    quick: Annotated[bool, tyro.conf.arg(help="Run a version of a minute, too short to learn anything.")] = False
 
 
 class Parts(NamedTuple):
@@ -63,7 +66,7 @@ _QUICK = Parts(
 
 
 def main(argv: list[str]) -> None:
-    options = tyro.cli(Options, prog="mico demo", args=argv)
+    options = tyro.cli(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     _claim(out / "runs")

@@ -19,18 +19,18 @@ from mico.results.log import run_folders
 
 @dataclass(frozen=True)
 class Options:
-    """Plays trained runs and prints their returns, with 95% intervals of the mean over episodes."""
+    """Play trained runs and print their returns, with 95% intervals of the mean over episodes."""
 
     runs: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
         tyro.conf.arg(
             metavar="RUN ...",
-            help="Folders of runs, or of fleets, all of whose runs are evaluated.",
+            help="Folders of runs, or folders of `mico train`, all of whose runs are evaluated.",
             help_behavior_hint="(required)",
         ),
     ]
-    episodes: Annotated[Count, tyro.conf.arg(help="Episodes of each run.")] = 100
+    episodes: Annotated[Count, tyro.conf.arg(help="Episodes that each run plays.")] = 100
     epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action.")] = 0.001
     max_steps: Annotated[Count, tyro.conf.arg(help="Steps after which an episode is truncated.")] = 27_000
     seed: Annotated[int, tyro.conf.arg(help="Random seed of the environments and of the actions.")] = 0

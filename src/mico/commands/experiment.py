@@ -21,7 +21,7 @@ from rich.table import Column, Table
 
 from mico import __version__
 from mico._checks import install_hint
-from mico.commands.counts import Count, OptionalCount, OptionalNumber, optional_word
+from mico.commands.counts import Count, OptionalCount, OptionalNumber, optional_word, several_numbers
 from mico.commands.text import summary
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
@@ -41,13 +41,21 @@ class Options:
 
     out: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="FOLDER", help="Folder for the files.", help_behavior_hint="(default: out/NAME)"),
+        tyro.conf.arg(
+            metavar="FOLDER",
+            help="Folder for the table, the figure, their data and the settings.",
+            help_behavior_hint="(default: out/NAME)",
+        ),
     ] = None
-    quick: Annotated[bool, tyro.conf.arg(help="Run a small version that takes about a minute.")] = False
-    resume: Annotated[bool, tyro.conf.arg(help="Continue the same experiment in OUT if it was interrupted.")] = False
+    quick: Annotated[bool, tyro.conf.arg(help="Run a small version of about a minute.")] = False
+    resume: Annotated[
+        bool, tyro.conf.arg(help="Continue the experiment in OUT, with the same settings, where it was interrupted.")
+    ] = False
     workers: Annotated[
         OptionalCount,
-        tyro.conf.arg(help="Processes that work at the same time.", help_behavior_hint="(default: one for each core)"),
+        tyro.conf.arg(
+            help="Processes to compute in at the same time.", help_behavior_hint="(default: one for each core)"
+        ),
     ] = None
 
 
@@ -101,12 +109,23 @@ def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, An
 def _flag(hint: Any) -> Any:
     """The type of a field as a flag: whole numbers are read as counts, and what may be None takes the word `none`."""
     kind, *more = (hint.__origin__, *hint.__metadata__) if get_origin(hint) is Annotated else (hint,)
+    if get_origin(kind) is tuple:
+        return _several(kind, more)
     if kind is int:
         return Annotated[Count, *more]
     if kind == float | None:
         return Annotated[OptionalNumber, *more]
     words = [word for part in get_args(kind) if get_origin(part) is Literal for word in get_args(part)]
     return Annotated[optional_word(words), *more] if words and NoneType in get_args(kind) else hint
+
+
+def _several(kind: Any, more: list[Any]) -> Any:
+    """The type of a field with several values as a flag; its name in help is `INT ...` or `{one,another} ...`."""
+    item = get_args(kind)[0]
+    numbers = several_numbers(item, metavar="{} ...")
+    words = [str(word) for word in get_args(item)]
+    metavar = f"{{{','.join(words)}}} ..." if words else "NAME ..."
+    return Annotated[numbers, *more] if numbers else Annotated[kind, *more, tyro.conf.arg(metavar=metavar)]
 
 
 def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:
@@ -129,8 +148,9 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
                     f"stopped; what was measured is saved in {out}, and --resume continues"
                 ) from None
             except ValueError:
-                if is_new and not evaluation.has_any():
-                    (out / _CONFIG).unlink()  # or the folder would be of use to nobody
+                if is_new and not evaluation.has_any():  # nothing that --resume could continue
+                    evaluation.forget()
+                    (out / _CONFIG).unlink()
                 raise
         write_whole(data, frame.to_csv(index=False).encode())
         evaluation.forget()

@@ -40,12 +40,15 @@ class Options(Limited):
         OptionalCount, tyro.conf.arg(metavar="INT", help=SEED_HELP, help_behavior_hint="(optional)")
     ] = None
     tolerance: Annotated[float, tyro.conf.arg(help="Largest absolute error of any distance.")] = 1e-8
-    max_states: Annotated[Count, tyro.conf.arg(help="Refuse problems with more states.")] = 1000
+    max_states: Annotated[Count, tyro.conf.arg(help="Most states that a problem may have.")] = 1000
     max_transport_states: Annotated[
-        Count, tyro.conf.arg(help="Leave bisimulation metrics out for more states, unless --metrics names them.")
+        Count,
+        tyro.conf.arg(
+            help="Most states for which the bisimulation metrics are shown although --metrics does not name them."
+        ),
     ] = 120
-    out: Annotated[Path, tyro.conf.arg(help="Page to write; an earlier explore page is replaced.")] = Path(
-        "explore.html"
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE", help="Page to write; an earlier explore page is replaced.")] = (
+        Path("explore.html")
     )
 
 
@@ -90,7 +93,7 @@ def _check_writable(path: Path) -> None:
     """An OSError before any work is spent, if no page can be written there."""
     if path.parent.exists() and not path.parent.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent))
-    writable(path.parent)
+    writable(path.parent, "the folder of out")
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and path.stat().st_size and not is_explore_page(path):

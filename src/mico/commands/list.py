@@ -43,12 +43,12 @@ def show(
         tyro.conf.Positional,
         tyro.conf.arg(
             metavar="[KIND]",
-            help="problems, metrics, agents, losses or envs.",
+            help="What to list: problems, metrics, agents, losses or envs.",
             help_behavior_hint="(default: how many there are of each)",
         ),
     ] = "",
 ) -> None:
-    """List the names that commands take: of one kind with a line about each, or how many there are of every kind."""
+    """List the names that commands take: those of one kind with a line about each, or how many each kind has."""
     console = Console(highlight=False, markup=False, soft_wrap=True)
     has_deep = importlib.util.find_spec("jax") is not None
     if not kind:

@@ -37,18 +37,22 @@ class Options(Limited):
     policy_seed: Annotated[
         OptionalCount, tyro.conf.arg(metavar="INT", help=SEED_HELP, help_behavior_hint="(optional)")
     ] = None
-    reward: Annotated[Reward, tyro.conf.arg(help="Compare mean rewards, or independent draws of random rewards.")] = (
-        "mean"
-    )
+    reward: Annotated[
+        Reward, tyro.conf.arg(help="Difference of rewards: of their means, or the expected one of independent samples.")
+    ] = "mean"
     tolerance: Annotated[float, tyro.conf.arg(help="Largest absolute error of any distance.")] = 1e-8
     state: Annotated[
         OptionalCount,
         tyro.conf.arg(
-            metavar="INT", help="State whose distances the map shows.", help_behavior_hint="(default: the first goal)"
+            metavar="INT",
+            help="State whose distances to all others the map shows.",
+            help_behavior_hint="(default: the first goal)",
         ),
     ] = None
-    max_states: Annotated[Count, tyro.conf.arg(help="Refuse problems with more states.")] = 3000
-    out: Annotated[Path, tyro.conf.arg(help="Folder for the files.")] = Path("out")
+    max_states: Annotated[Count, tyro.conf.arg(help="Most states that a problem may have.")] = 3000
+    out: Annotated[
+        Path, tyro.conf.arg(metavar="FOLDER", help="Folder for the matrix, the figures and the summary.")
+    ] = Path("out")
 
 
 def main(argv: list[str]) -> None:

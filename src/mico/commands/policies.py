@@ -9,10 +9,10 @@ from mico.tabular.problems.files import DAMAGE
 
 WORDS = ("uniform", "optimal", "random", "problem")
 POLICY_HELP = (
-    "Policy: uniform; optimal; random, which needs --policy-seed; problem, the one that the problem comes with; "
-    "or an .npy or .npz file with an array [S, A]."
+    "Policy: `uniform`, `optimal`, `random` (which needs --policy-seed), `problem` (the one that comes with the"
+    " problem), or an .npy or .npz file with an array of shape [S, A]."
 )
-SEED_HELP = "Seed of --policy random."
+SEED_HELP = "Random seed of --policy random."
 
 
 def named_policy(name: str | None, problem: Problem, *, seed: int | None) -> np.ndarray | None:

@@ -17,40 +17,43 @@ _NOTES = 12  # that are printed
 
 @dataclass(frozen=True)
 class Options:
-    """Compare runs, or other people's results, on one page with figures and tables beside it."""
+    """Compare runs, or results of other software, on one page with figures and tables beside it."""
 
     sources: Annotated[
         tuple[Path, ...],
         tyro.conf.Positional,
         tyro.conf.arg(
-            metavar="SOURCE",
-            help="folders of runs, or CSV files with the columns agent, env, seed, step, score",
+            metavar="SOURCE ...",
+            help="Folders of runs, or CSV files with the columns agent, env, seed, step, score.",
             help_behavior_hint="(one or more)",
         ),
     ]
     out: Annotated[
-        Path, tyro.conf.arg(help="folder for the page, figures and tables; an earlier report there is replaced")
+        Path,
+        tyro.conf.arg(
+            metavar="FOLDER", help="Folder for the page, figures and tables; an earlier report there is replaced."
+        ),
     ]
     columns: Annotated[
         tuple[str, ...],
         tyro.conf.arg(
-            metavar="THEIRS=OURS",
-            help="other names of columns in CSV files, such as algo=agent timestep=step reward=score",
+            metavar="THEIRS=OURS ...",
+            help="Other names of columns in CSV files, such as algo=agent timestep=step reward=score.",
             help_behavior_hint="(optional)",
         ),
     ] = ()
     title: Annotated[
         str | None,
         tyro.conf.arg(
-            metavar="TEXT", help="title of the page", help_behavior_hint="(default: the names of the sources)"
+            metavar="TEXT", help="Title of the page.", help_behavior_hint="(default: the names of the sources)"
         ),
     ] = None
     normalise: Annotated[
         str | None,
         tyro.conf.arg(
             metavar="NAME|PATH",
-            help="scale of scores: none, human, thousandth, baseline, the name of an arm, or a CSV file with the "
-            "columns env, low, high",
+            help="Scale of scores: none, human, thousandth, baseline, the name of an arm, or a CSV file with the "
+            "columns env, low, high.",
             help_behavior_hint="(default: human for Atari, thousandth for control, otherwise none)",
         ),
     ] = None
@@ -58,21 +61,21 @@ class Options:
         str | None,
         tyro.conf.arg(
             metavar="ARM",
-            help="arm that the others are compared with",
+            help="Arm that the others are compared with.",
             help_behavior_hint="(default: the same agent without a metric loss)",
         ),
     ] = None
-    last: Annotated[Count, tyro.conf.arg(help="how many of a run's last returns are averaged as its score")] = 5
+    last: Annotated[Count, tyro.conf.arg(help="How many of a run's last returns are averaged to its score.")] = 5
     step: Annotated[
         OptionalCount,
         tyro.conf.arg(
-            help="step at which scores are taken",
+            help="Step at which scores are taken.",
             help_behavior_hint="(default: the last step that every arm has reached)",
         ),
     ] = None
-    points: Annotated[Count, tyro.conf.arg(help="most points of a curve on the page")] = 200
-    resamples: Annotated[Count, tyro.conf.arg(help="resamples of the bootstrap, at most a million")] = 2_000
-    seed: Annotated[int, tyro.conf.arg(metavar="SEED", help="seed of the bootstrap")] = 0
+    points: Annotated[Count, tyro.conf.arg(help="Most points of each curve on the page.")] = 200
+    resamples: Annotated[Count, tyro.conf.arg(help="Resamples of the bootstrap, at most a million.")] = 2_000
+    seed: Annotated[int, tyro.conf.arg(help="Random seed of the bootstrap.")] = 0
 
 
 def main(argv: list[str]) -> None:

@@ -56,8 +56,6 @@ class ReportFolder:
 
 def _listed(out: Path) -> list[str]:
     """The files of an earlier report; any other folder that holds something is refused."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"out {str(out)!r} is a file: a report needs a folder")
     if not (out / _LIST).exists():
         others = sorted(entry.name for entry in out.iterdir() if entry.name not in _OURS) if out.is_dir() else []
         if others:

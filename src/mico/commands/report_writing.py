@@ -188,6 +188,7 @@ def _report(request: Request, sources: Sources, found: Study, folder: ReportFold
         scores=tuple(one.sheet for one in tables),
         unscored=unscored if speed else (*unscored, "There is no table of learning speed: every run has one return."),
         curves=curve_data(found.curves, found.styles),
+        has_curves=bool(found.rows_of_runs.max() > 1),
         pictures=pictures,
         undrawn=undrawn,
         scores_lead=found.leads_with_speed and bool(speed),

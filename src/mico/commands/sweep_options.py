@@ -39,33 +39,47 @@ _Several = tuple[str, ...]
 class Options:
     """What every sweep has."""
 
-    out: Annotated[Path | None, _arg("Folder for the sweep.", "required, except with --dry-run", "FOLDER")] = None
+    out: Annotated[
+        Path | None,
+        _arg("Folder for logs, checkpoints and parameters of the sweep.", "required, except with --dry-run", "FOLDER"),
+    ] = None
     steps: Annotated[OptionalCount, _arg("Agent steps of each run, such as 20000, 200k or 1e6.", "required")] = None
     env: Annotated[
         _Several,
         _arg("Environments as family/name, or mdp/FILE.npz: `mico list envs` shows names.", "required", "NAME ..."),
     ] = ()
-    agent: Annotated[_Several, _arg("Agents.", "default: dqn", "NAME ...")] = ()
-    metric: Annotated[_Several, _arg("Metric losses; `none` is the baseline.", "default: none", "NAME ...")] = ()
+    agent: Annotated[_Several, _arg("Agents to train, see `mico list agents`.", "default: dqn", "NAME ...")] = ()
+    metric: Annotated[
+        _Several,
+        _arg(
+            "Metric losses to train with, see `mico list losses`; `none` is the agent alone.",
+            "default: none",
+            "NAME ...",
+        ),
+    ] = ()
     seeds: Annotated[tuple[int, ...], _arg("Random seeds, one run for each.", "default: 0", "INT ...")] = ()
     preset: Annotated[
         str | None,
         _arg("Values of all fields below that are not given.", "default: that of the environment's family", "NAME"),
     ] = None
-    dry_run: Annotated[bool, tyro.conf.arg(help="Print what there is to do and how long it takes, and do nothing.")] = (
-        False
-    )
-    devices: Annotated[Count, tyro.conf.arg(help="Devices that the estimate of time is for.")] = 1
-    memory: Annotated[OptionalNumber, _arg("Gigabytes that a fleet may take.", "default: what the device has")] = None
-    max_runs: Annotated[OptionalCount, _arg("Most runs in a fleet.", "default: as many as memory allows")] = None
-    processes: Annotated[Count, tyro.conf.arg(help="Fleets trained at the same time on this machine.")] = 1
+    dry_run: Annotated[
+        bool, tyro.conf.arg(help="Print how many runs there are, and the memory and time they take; train nothing.")
+    ] = False
+    devices: Annotated[Count, tyro.conf.arg(help="How many devices the estimate of time is for.")] = 1
+    memory: Annotated[
+        OptionalNumber, _arg("Gigabytes of memory that a fleet may take.", "default: that of the device")
+    ] = None
+    max_runs: Annotated[
+        OptionalCount, _arg("Most runs that a fleet may have.", "default: as many as memory allows")
+    ] = None
+    processes: Annotated[Count, tyro.conf.arg(help="How many fleets to train at the same time on this machine.")] = 1
     ray: Annotated[
         str | None, _arg("Address of a Ray cluster to train on, or `auto`.", "default: this machine", "ADDRESS")
     ] = None
-    cpus: Annotated[float, tyro.conf.arg(help="CPU cores of a fleet on Ray.")] = 1.0
-    gpus: Annotated[OptionalNumber, _arg("GPUs of a fleet on Ray.", "default: 1 if there are any")] = None
+    cpus: Annotated[float, tyro.conf.arg(help="CPU cores that each fleet reserves on Ray.")] = 1.0
+    gpus: Annotated[OptionalNumber, _arg("GPUs that each fleet reserves on Ray.", "default: 1 if there are any")] = None
     retries: Annotated[
-        Count, tyro.conf.arg(help="How often a fleet is started again whose node or process was lost.")
+        Count, tyro.conf.arg(help="How often a fleet is started again after its node or process was lost.")
     ] = 10
     checkpoint_seconds: CheckpointSeconds = 300.0
     checkpoint_replay: KeptReplay = "whole"
@@ -135,10 +149,11 @@ def _whole_paths(names: Sequence[str]) -> list[str]:
 
 
 def _about() -> str:
-    shown = "; ".join(f"{name}: {known.purpose}" for name, known in SWEEPS.items())
+    shown = "\n".join(f"  {name}: {known.purpose}" for name, known in SWEEPS.items())
     return (
-        "A grid of runs, grouped into fleets: from flags, from a TOML or Python file, or by name; flags replace entries"
-        f" of a file. Fields take several values each. The same command again resumes the sweep. Names are {shown}."
+        "Train every combination of environments, agents, metric losses, seeds and fields, grouped into fleets."
+        " The grid comes from flags, from a TOML or Python file, or by name; flags replace what a file says. Every"
+        f" field may have several values. The same command again resumes the sweep.\n\nNamed sweeps:\n{shown}"
     )
 
 

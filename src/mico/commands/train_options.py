@@ -62,7 +62,7 @@ class Options:
             metavar="NAME",
         ),
     ] = _DEFAULT_ENV
-    agent: Annotated[str, _arg(f"Agent, one of {', '.join(AGENTS)}.", metavar="NAME")] = "dqn"
+    agent: Annotated[str, _arg(f"Agent to train, one of {', '.join(AGENTS)}.", metavar="NAME")] = "dqn"
     metric: Annotated[
         str, _arg(f"Metric loss beside the agent's own loss, one of {', '.join(metric_names())}.", metavar="NAME")
     ] = "none"
@@ -75,7 +75,7 @@ class Options:
         ),
     ] = None
     seeds: Annotated[tuple[int, ...], _arg("Random seeds, one run for each.", metavar="INT ...")] = (0,)
-    resume: Annotated[bool, _arg("Continue the training in OUT if there is one, otherwise begin it.")] = False
+    resume: Annotated[bool, _arg("Continue the training in OUT if there is one; otherwise start it.")] = False
     checkpoint_seconds: CheckpointSeconds = 300.0
     checkpoint_replay: KeptReplay = "whole"
     tensorboard: TensorBoardToo = False
@@ -95,7 +95,11 @@ def parse(argv: list[str]) -> Asked:
     options = chosen.options()
     groups = [(name, Annotated[_group(own), tyro.conf.arg(name=name)]) for name, own in options.items()]
     every = make_dataclass("Every", [("options", Annotated[Options, tyro.conf.arg(name="")]), *groups])
-    about = f"{summary(AGENTS[chosen.agent])} A number given as a list makes a fleet of runs."
+    about = (
+        "Train an agent, with or without a metric loss: a run for each seed, and for each combination of the fields"
+        f" that have several values. `mico train --agent NAME --help` shows the fields of another agent."
+        f"\n\n{chosen.agent}: {summary(AGENTS[chosen.agent])}"
+    )
     pairs_off = (tyro.conf.FlagCreatePairsOff,)
     given = tyro.cli(every, prog="mico train", description=about, args=argv, config=pairs_off)
     fields = {name: _each(name, own, getattr(given, name)) for name, own in options.items()}

@@ -27,37 +27,43 @@ class Options:
     """Play a trained run and draw what it sees, its action values, and the stored frames most similar to it."""
 
     run: Annotated[
-        Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="Folder of a run, or of a fleet of one run.")
+        Path,
+        tyro.conf.Positional,
+        tyro.conf.arg(metavar="RUN", help="Folder of a run, or a folder of `mico train` that holds one run."),
     ]
     out: Annotated[
         Path | None,
         tyro.conf.arg(
             metavar="FILE",
-            help="The video, .gif or .mp4.",
+            help="Video to write, ending in .gif or .mp4.",
             help_behavior_hint="(default: watch.gif in the run's folder)",
         ),
     ] = None
-    force: Annotated[bool, tyro.conf.arg(help="Replace a video that exists.")] = False
+    force: Annotated[bool, tyro.conf.arg(help="Replace the video if it exists.")] = False
     episodes: Annotated[Count, tyro.conf.arg(help="Episodes to show.")] = 1
-    steps: Annotated[Count, tyro.conf.arg(help="Steps to show at most.")] = 500
+    steps: Annotated[Count, tyro.conf.arg(help="Most steps to show.")] = 500
     epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action.")] = 0.001
-    seed: Annotated[int, tyro.conf.arg(help="Random seed of the environment and of the actions, as in evaluate.")] = 0
-    fps: Annotated[float, tyro.conf.arg(help="Steps shown in a second.")] = 10.0
-    neighbours: Annotated[Count, tyro.conf.arg(help="Most similar stored frames to show; 0 is none.")] = 4
-    memory: Annotated[Count, tyro.conf.arg(help="Steps of other episodes, played first, whose frames are stored.")] = (
-        2000
-    )
+    seed: Annotated[
+        int, tyro.conf.arg(help="Random seed of the environment and of the actions, as in `mico evaluate`.")
+    ] = 0
+    fps: Annotated[float, tyro.conf.arg(help="Steps shown in each second of the video.")] = 10.0
+    neighbours: Annotated[
+        Count, tyro.conf.arg(help="How many of the most similar stored frames to show beside each step; 0 shows none.")
+    ] = 4
+    memory: Annotated[
+        Count, tyro.conf.arg(help="Steps of other episodes that are played first, and whose frames are stored.")
+    ] = 2000
     memory_epsilon: Annotated[float, tyro.conf.arg(help="Probability of a random action in those steps.")] = 0.1
     distance: Annotated[
         Distance,
         tyro.conf.arg(
-            help="Distance of frames: as learnt, or reduced by each frame's distance to itself (docs/watch.md)."
+            help="Distance between frames: as learnt, or reduced by each frame's distance to itself (docs/watch.md)."
         ),
     ] = "reduced"
 
 
 def main(argv: list[str]) -> None:
-    options = tyro.cli(Options, prog="mico watch", args=argv)
+    options = tyro.cli(Options, prog="mico watch", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     _check(options)
     folder = _folder(options.run)
     trained = load(folder)

@@ -1,4 +1,4 @@
-"""The paper's experiments and more: each module has Config, QUICK, run → DataFrame, table and plot."""
+"""Experiments of the paper and more; each module has Config, QUICK, run (which returns a DataFrame), table and plot."""
 
 EXPERIMENTS: dict[str, str] = {
     "counterexamples": "mico.experiments.counterexamples",

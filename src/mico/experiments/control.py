@@ -1,4 +1,4 @@
-"""Continuous control: SAC without and with MICo, and three of DBC, beside what the paper's curves show."""
+"""Continuous control: SAC with and without MICo, and three variants of DBC, beside the paper's curves."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,15 @@ class Config:
 
     tasks: Annotated[
         tuple[str, ...],
-        tyro.conf.arg(help="Tasks, such as cartpole-swingup.", help_behavior_hint="(default: all that have results)"),
+        tyro.conf.arg(
+            help="Tasks to show, such as cartpole-swingup.", help_behavior_hint="(default: all that have results)"
+        ),
     ] = ()
     results: Annotated[
         str,
         tyro.conf.arg(
-            help="Folder with a folder of `mico collect` for each arm, such as `pixels`.",
+            metavar="FOLDER",
+            help="Folder that holds a folder written by `mico collect` for each arm, such as `pixels`.",
             help_behavior_hint="(default: the package's runs)",
         ),
     ] = ""
@@ -61,7 +64,7 @@ QUICK = Config()
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    """Does MICo help in continuous control, and does DBC? SAC, SAC + MICo, DBC, DBC-Det and DBC + MICo.
+    """Compare SAC with and without MICo, DBC, DBC-Det and DBC + MICo on the DeepMind Control suite.
 
     Nothing is trained: runs are read. A line for each run and point of its curve: `score` is the mean return of the
     `episodes` since the point before, `arm` the folder that it is from: what the agents see, `states` or `pixels`.

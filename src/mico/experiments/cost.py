@@ -48,29 +48,64 @@ _STYLES = {"sweeps": "--", "entries": ":", "lifted": "-.", "lyapunov": (0, (5, 1
 class Config:
     """Sizes for each kind of solver, up to where one would take some 20 s, and what varies on a Garnet of one size."""
 
-    products: Annotated[_Sizes, arg(help="states: doubling")] = (32, 64, 128, 256, 512, 1024)
-    sweeps: Annotated[_Sizes, arg(help="states: sweeps of matrices, SciPy, laws of rewards")] = (
-        16,
+    products: Annotated[_Sizes, arg(help="Numbers of states for the solvers by repeated squaring (doubling).")] = (
         32,
         64,
         128,
         256,
         512,
+        1024,
     )
-    lifted: Annotated[_Sizes, arg(help="states: sums and systems over pairs of states")] = (8, 12, 16, 24, 32, 48, 64)
-    transport: Annotated[_Sizes, arg(help="states: iteration on couplings")] = (8, 12, 16, 24, 32, 48, 64)
-    transport_sweeps: Annotated[_Sizes, arg(help="states: sweeps of transport problems")] = (4, 6, 8, 12, 16, 24)
-    grids: Annotated[_Sizes, arg(help="sides of grids: factored")] = (10, 32, 100, 316, 1000)
-    tolerances: Annotated[tuple[float, ...], arg(help="ε; the last holds elsewhere")] = (1e-1, 1e-2, 1e-4, 1e-6)
-    discounts: Annotated[tuple[float, ...], arg(help="γ; the first holds elsewhere")] = (0.9, 0.5, 0.8, 0.95, 0.98)
-    actions: Annotated[tuple[int, ...], arg(help="actions; the first holds elsewhere")] = (2, 4, 8)
-    states: Annotated[int, arg(help="of the Garnets on which these three vary")] = 10
-    side: Annotated[int, arg(help="of the grid on which ε and γ vary, for the factored solver")] = 100
-    solvers: Annotated[tuple[str, ...], arg(help="which of the solvers")] = tuple(SOLVERS)
-    mdps: Annotated[int, arg(help="Garnets of each size")] = 3
-    repeats: Annotated[int, arg(help="runs, of which the quickest counts; fewer if they are long")] = 3
-    compared: Annotated[int, arg(help="states up to which a tighter solution is compared with")] = 64
-    seed: Annotated[int, arg(help="of the Garnets")] = 0
+    sweeps: Annotated[
+        _Sizes,
+        arg(help="Numbers of states for sweeps of matrix products, SciPy's Lyapunov solver and reward laws."),
+    ] = (16, 32, 64, 128, 256, 512)
+    lifted: Annotated[
+        _Sizes, arg(help="Numbers of states for sums over pairs of states, and linear systems of that size.")
+    ] = (8, 12, 16, 24, 32, 48, 64)
+    transport: Annotated[_Sizes, arg(help="Numbers of states for policy iteration on couplings.")] = (
+        8,
+        12,
+        16,
+        24,
+        32,
+        48,
+        64,
+    )
+    transport_sweeps: Annotated[
+        _Sizes, arg(help="Numbers of states for sweeps that solve a transport problem for each pair of states.")
+    ] = (4, 6, 8, 12, 16, 24)
+    grids: Annotated[_Sizes, arg(help="Sides of the grids, in cells, for the factored solver.")] = (
+        10,
+        32,
+        100,
+        316,
+        1000,
+    )
+    tolerances: Annotated[
+        tuple[float, ...], arg(help="Tolerances ε to compare; the last is used where something else varies.")
+    ] = (1e-1, 1e-2, 1e-4, 1e-6)
+    discounts: Annotated[
+        tuple[float, ...], arg(help="Discount factors γ to compare; the first is used where something else varies.")
+    ] = (0.9, 0.5, 0.8, 0.95, 0.98)
+    actions: Annotated[
+        tuple[int, ...], arg(help="Numbers of actions to compare; the first is used where something else varies.")
+    ] = (2, 4, 8)
+    states: Annotated[
+        int, arg(help="Number of states of the Garnets on which tolerance, discount and actions vary.")
+    ] = 10
+    side: Annotated[
+        int, arg(help="Side of the grid, in cells, on which tolerance and discount vary for the factored solver.")
+    ] = 100
+    solvers: Annotated[tuple[str, ...], arg(help="Solvers to measure.")] = tuple(SOLVERS)
+    mdps: Annotated[int, arg(help="Garnets drawn of each size.")] = 3
+    repeats: Annotated[
+        int, arg(help="Repetitions of each measurement, of which the quickest counts; fewer where they are long.")
+    ] = 3
+    compared: Annotated[
+        int, arg(help="Most states for which the result is also compared with a solution of smaller tolerance.")
+    ] = 64
+    seed: Annotated[int, arg(help="Random seed of the Garnets.")] = 0
 
     def __post_init__(self) -> None:
         least = {"actions": 1, "states": 2, "side": 2, "mdps": 1, "repeats": 1, "seed": 0}
@@ -117,7 +152,7 @@ class Cell(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    """The time of every solver against the number of states, the tolerance, the discount and the number of actions.
+    """Measure how the time of every solver grows with states, tolerance, discount and actions.
 
     `error` is certified, `apart` the largest difference from our solver with a hundredth of the tolerance (for small
     problems). MDPs are Garnets, for the factored solver open grids with sparse moves; policies are uniform. The chain

@@ -1,4 +1,4 @@
-r"""MDPs made by hand: what the paper prints of them, and what comes out."""
+r"""Small MDPs made by hand: numbers printed in the paper beside those computed here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +19,15 @@ _ROUNDING = 1e-6  # how near what is printed as a formula must be
 
 @dataclass(frozen=True)
 class Config:
-    """The discount of all examples, and what the good action of the bound's example pays."""
+    """The discount of all examples, and the reward of the good action where bisimulation is no bound."""
 
-    discount: Annotated[float, tyro.conf.arg(help="γ; the paper prints some of its numbers for 0.9 alone")] = 0.9
-    k: Annotated[float, tyro.conf.arg(help="reward of action b where bisimulation is no bound")] = 2.0
+    discount: Annotated[
+        float,
+        tyro.conf.arg(help="Discount factor γ of all examples; the paper prints some of its numbers for 0.9 alone."),
+    ] = 0.9
+    k: Annotated[
+        float, tyro.conf.arg(help="Reward of action b in the example where bisimulation does not bound values.")
+    ] = 2.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.discount < 1:
@@ -54,7 +59,9 @@ class Line(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    """Each quantity of each example: `printed` in the paper (or not), `computed` here, and whether they agree.
+    """Compute each quantity of the paper's small examples, and compare it with the printed number.
+
+    A line has the number `printed` in the paper, if there is one, the number `computed` here, and a verdict.
 
     The verdict is "agrees", "slip" where what the paper says is not what its own definitions give, and
     "not printed" for examples from beyond the paper.

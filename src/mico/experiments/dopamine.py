@@ -1,4 +1,4 @@
-"""Atari against Dopamine: do our agents learn as the published runs did, in the first millions of frames?"""
+"""Atari: learning curves of our agents beside those that Dopamine has published, for the first millions of frames."""
 
 import math
 from dataclasses import dataclass
@@ -52,7 +52,8 @@ class Config:
     results: Annotated[
         str,
         tyro.conf.arg(
-            help="Folder with a folder of `mico collect` for each arm.",
+            metavar="FOLDER",
+            help="Folder that holds a folder written by `mico collect` for each arm.",
             help_behavior_hint="(default: the package's runs)",
         ),
     ] = ""
@@ -71,7 +72,7 @@ QUICK = Config(games=("pong",))
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""Do our agents learn as published? DQN on Breakout, Rainbow on Freeway, QR-DQN on Pong, without MICo.
+    r"""Compare learning curves on three Atari games with Dopamine's published ones; no agent uses MICo.
 
     Nothing is trained: runs of the H200 are read. A line for each run and point of its curve: `score` is the mean
     return of the `episodes` since the point before, `arm` the folder that it is from.

@@ -33,21 +33,41 @@ _TOLERANCE = 1e-6
 class Config:
     """Which worlds, how networks learn on them, and what of the distances is looked at."""
 
-    grids: Annotated[tuple[int, ...], tyro.conf.arg(help="sides of grids, in cells")] = (10, 32, 100, 316, 1_000)
-    garnets: Annotated[tuple[int, ...], tyro.conf.arg(help="states of sparse Garnets")] = (100, 1_000, 10_000)
-    breakouts: Annotated[tuple[int, ...], tyro.conf.arg(help="columns of Breakout's board")] = (3, 4, 5, 8)
-    discount: Annotated[float, tyro.conf.arg(help="γ")] = 0.9
-    seeds: Annotated[int, tyro.conf.arg(help="networks, each with its own start, transitions and sham")] = 5
-    steps: Annotated[int, tyro.conf.arg(help="updates of a network")] = 10_000
-    batch: Annotated[int, tyro.conf.arg(help="transitions an update, all pairs of which count")] = 32
-    width: Annotated[int, tyro.conf.arg(help="of both layers of the encoder, so of φ")] = 128
-    learning_rate: Annotated[float, tyro.conf.arg(help="of Adam")] = 1e-3
-    target_period: Annotated[int, tyro.conf.arg(help="updates between copies of the target network")] = 100
-    queries: Annotated[int, tyro.conf.arg(help="states whose distances are looked at")] = 100
-    candidates: Annotated[int, tyro.conf.arg(help="states to which, at most")] = 10_000
-    pairs: Annotated[int, tyro.conf.arg(help="of these, compared by ranks")] = 20_000
-    neighbours: Annotated[int, tyro.conf.arg(help="of a state, that should be kept")] = 10
-    seed: Annotated[int, tyro.conf.arg(help="of worlds and pairs")] = 0
+    grids: Annotated[tuple[int, ...], tyro.conf.arg(help="Sides of the grid worlds, in cells.")] = (
+        10,
+        32,
+        100,
+        316,
+        1_000,
+    )
+    garnets: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of states of the sparse Garnets.")] = (
+        100,
+        1_000,
+        10_000,
+    )
+    breakouts: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of columns of the board of small Breakout.")] = (
+        3,
+        4,
+        5,
+        8,
+    )
+    discount: Annotated[float, tyro.conf.arg(help="Discount factor γ.")] = 0.9
+    seeds: Annotated[
+        int,
+        tyro.conf.arg(
+            help="Networks of each kind, each with its own initial weights, transitions and shuffled rewards."
+        ),
+    ] = 5
+    steps: Annotated[int, tyro.conf.arg(help="Gradient updates of each network.")] = 10_000
+    batch: Annotated[int, tyro.conf.arg(help="Transitions in the batch of an update, which compares all pairs.")] = 32
+    width: Annotated[int, tyro.conf.arg(help="Units of both layers of the encoder, so the size of φ.")] = 128
+    learning_rate: Annotated[float, tyro.conf.arg(help="Learning rate of Adam.")] = 1e-3
+    target_period: Annotated[int, tyro.conf.arg(help="Updates between copies to the target network.")] = 100
+    queries: Annotated[int, tyro.conf.arg(help="States from which distances are evaluated.")] = 100
+    candidates: Annotated[int, tyro.conf.arg(help="Most states to which distances are evaluated.")] = 10_000
+    pairs: Annotated[int, tyro.conf.arg(help="About how many pairs of states the rank correlation is over.")] = 20_000
+    neighbours: Annotated[int, tyro.conf.arg(help="Nearest neighbours of a state that are compared.")] = 10
+    seed: Annotated[int, tyro.conf.arg(help="Random seed of all problems and pairs.")] = 0
 
     def __post_init__(self) -> None:
         if not (self.grids or self.garnets or self.breakouts):
@@ -93,7 +113,9 @@ class Cell(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""Learnt distances against exact ones: a line for each world, loss, arm, seed and `target`, U or ΠU.
+    r"""Compare the distances that networks learn from samples with the exact MICo distances U and ΠU.
+
+    There is a line for each world, loss, arm, seed and `target`.
 
     `rank` is Spearman's correlation over pairs of states, `kept` the share of the nearest neighbours that are right,
     `error` is $\|d - U\| / \|U\|$, `own` the mean self-distance over the exact one. Arms: `learnt` from transitions;

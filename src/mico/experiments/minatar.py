@@ -1,4 +1,4 @@
-"""MinAtar: does MICo help five agents in five games? Of results that the package has, or that are trained."""
+"""MinAtar: five agents with and without MICo in five games, from the results in the package or trained anew."""
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
@@ -36,7 +36,7 @@ QUICK = Config(
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""Does MICo help? Five MinAtar games, five agents, with and without MICo, paired by seed.
+    r"""Compare five agents with and without MICo on five MinAtar games, paired by seed.
 
     α and β are the paper's, and those that a sweep with other seeds on two games chose. A line for each run and point
     of its curve, as the committed results have them: `phase` is alpha-beta (the sweep) or study, `score` the mean

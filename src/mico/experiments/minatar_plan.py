@@ -31,26 +31,33 @@ _METRICS = ("none", "mico")
 _PERIOD = 4  # steps between updates, of which periods must be multiples
 
 
-def _arg(purpose: str, default: str | None = None) -> Any:
+def _arg(purpose: str, default: str | None = None, metavar: str | None = None) -> Any:
     """How a field is described; `default` says in words what None stands for."""
-    return tyro.conf.arg(help=purpose, help_behavior_hint=default and f"(default: {default})")
+    return tyro.conf.arg(help=purpose, help_behavior_hint=default and f"(default: {default})", metavar=metavar)
 
 
 @dataclass(frozen=True)
 class Config:
     """Games, agents and seeds, the sweep that chooses α and β, and whether to train what is missing."""
 
-    games: Annotated[tuple[str, ...], _arg("Games of MinAtar.")] = _GAMES
-    agents: Annotated[tuple[str, ...], _arg("Agents, each without and with MICo.")] = tuple(VALUE_AGENTS)
-    seeds: Annotated[tuple[int, ...], _arg("Random seeds, a run of each arm for each.")] = tuple(range(10))
+    games: Annotated[tuple[str, ...], _arg("MinAtar games to compare on.")] = _GAMES
+    agents: Annotated[tuple[str, ...], _arg("Agents to compare, each without and with MICo.")] = tuple(VALUE_AGENTS)
+    seeds: Annotated[tuple[int, ...], _arg("Random seeds: each arm has a run for each.")] = tuple(range(10))
     steps: Annotated[int, _arg("Agent steps of each run.")] = 2_000_000
-    alpha: Annotated[float | None, _arg("Weight α of a second arm beside the paper's.", "as the sweep chose")] = None
-    beta: Annotated[float | None, _arg("Weight β of that arm.", "as the sweep chose")] = None
-    sweep_games: Annotated[tuple[str, ...], _arg("Games of the sweep that chooses α and β.")] = (
+    alpha: Annotated[
+        float | None,
+        _arg(
+            "Weight α of the MICo loss in a second arm, beside the arm with the paper's weights.", "as the sweep chose"
+        ),
+    ] = None
+    beta: Annotated[
+        float | None, _arg("Weight β of the angular distance in that second arm.", "as the sweep chose")
+    ] = None
+    sweep_games: Annotated[tuple[str, ...], _arg("MinAtar games of the sweep that chooses α and β.")] = (
         "breakout",
         "space-invaders",
     )
-    sweep_seeds: Annotated[tuple[int, ...], _arg("Random seeds of the sweep, none of them the study's.")] = (
+    sweep_seeds: Annotated[tuple[int, ...], _arg("Random seeds of the sweep; none may be a seed of the study.")] = (
         100,
         101,
         102,
@@ -60,16 +67,27 @@ class Config:
     sweep_steps: Annotated[int, _arg("Agent steps of each run of the sweep.")] = 1_800_000
     sweep_alphas: Annotated[tuple[float, ...], _arg("Weights α that the sweep compares.")] = (0.001, 0.01, 0.1, 0.5)
     sweep_betas: Annotated[tuple[float, ...], _arg("Weights β that the sweep compares.")] = (0.01, 0.1, 1.0)
-    points: Annotated[int, _arg("Points of a run's curve.")] = 50
-    phases: Annotated[tuple[Phase, ...], _arg("Parts of the study to train and to show.")] = PHASES
-    results: Annotated[str, _arg("Folder of results beside those in the package; trained runs are added.", "none")] = ""
-    train: Annotated[bool, _arg("Train the runs that no results have: on a CPU this takes days.")] = False
-    runs: Annotated[str, _arg("Folder to train in, and to resume; an empty name is a temporary one.")] = "runs/minatar"
-    max_runs: Annotated[int, _arg("Most runs that are trained as one program.")] = 128
+    points: Annotated[int, _arg("Points of each learning curve.")] = 50
+    phases: Annotated[tuple[Phase, ...], _arg("Parts to train and to show: the sweep over α and β, and the study.")] = (
+        PHASES
+    )
+    results: Annotated[
+        str,
+        _arg(
+            "Folder of more results, beside those in the package; runs trained here are added to it.", "none", "FOLDER"
+        ),
+    ] = ""
+    train: Annotated[bool, _arg("Train the runs that are missing in the results; on a CPU this takes days.")] = False
+    runs: Annotated[
+        str, _arg("Folder to train in and to resume from; an empty name means a temporary folder.", None, "FOLDER")
+    ] = "runs/minatar"
+    max_runs: Annotated[int, _arg("Most runs to train together as one program.")] = 128
     precision: Annotated[
-        Precision | None, _arg("Number type that networks compute in.", "float32, for IQN and M-IQN bfloat16")
+        Precision | None, _arg("Number type that the networks compute in.", "float32, for IQN and M-IQN bfloat16")
     ] = None
-    seconds: Annotated[float | None, _arg("Seconds after which training stops and saves.", "no limit")] = None
+    seconds: Annotated[
+        float | None, _arg("Seconds after which the training stops and saves a checkpoint.", "no limit")
+    ] = None
 
     def __post_init__(self) -> None:
         for name in ("games", "agents", "seeds", "sweep_games", "sweep_seeds", "sweep_alphas", "sweep_betas", "phases"):

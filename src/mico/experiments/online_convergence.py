@@ -1,4 +1,4 @@
-"""Sampled MICo goes to the exact distance; sampled bisimulation does not, however many samples an update has."""
+"""Convergence of sampled estimates: MICo reaches the exact distance, the plain estimator of bisimulation does not."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -32,22 +32,21 @@ _SHOWN = 13  # of these, in the data, in even ratios
 class Config:
     """Problems and policies, drawn anew for each seed; how many updates each pair of states gets."""
 
-    seeds: Annotated[int, tyro.conf.arg(help="how many Garnets, policies and streams of samples")] = 8
-    num_states: Annotated[int, tyro.conf.arg(help="of the Garnets")] = 5
-    num_actions: Annotated[int, tyro.conf.arg(help="of the Garnets")] = 2
-    side: Annotated[int, tyro.conf.arg(help="of the grid, in cells")] = 3
-    discount: Annotated[float, tyro.conf.arg(help="γ")] = 0.9
-    updates: Annotated[int, tyro.conf.arg(help="of online MICo, for each pair of states on average")] = 10_000
-    horizon: Annotated[int, tyro.conf.arg(help="steps of the n-step update")] = 3
-    sweeps: Annotated[int, tyro.conf.arg(help="updates of sampled bisimulation, for each pair of states")] = 3_000
-    samples: Annotated[tuple[int, ...], tyro.conf.arg(help="next states drawn from each of two states, an update")] = (
-        1,
-        2,
-        8,
-        32,
-    )
+    seeds: Annotated[int, tyro.conf.arg(help="Random seeds: each draws a Garnet, a policy and samples of its own.")] = 8
+    num_states: Annotated[int, tyro.conf.arg(help="Number of states of the Garnets.")] = 5
+    num_actions: Annotated[int, tyro.conf.arg(help="Number of actions of the Garnets.")] = 2
+    side: Annotated[int, tyro.conf.arg(help="Side of the grid world, in cells.")] = 3
+    discount: Annotated[float, tyro.conf.arg(help="Discount factor γ.")] = 0.9
+    updates: Annotated[int, tyro.conf.arg(help="Updates of online MICo for each pair of states, on average.")] = 10_000
+    horizon: Annotated[int, tyro.conf.arg(help="Number of steps n of the n-step update.")] = 3
+    sweeps: Annotated[int, tyro.conf.arg(help="Updates of sampled bisimulation for each pair of states.")] = 3_000
+    samples: Annotated[
+        tuple[int, ...],
+        tyro.conf.arg(help="Numbers of next states that an update of sampled bisimulation draws for either state."),
+    ] = (1, 2, 8, 32)
     self_distance: Annotated[
-        SelfDistance, tyro.conf.arg(help="of sampled bisimulation: known to be zero, or sampled like others")
+        SelfDistance,
+        tyro.conf.arg(help="Self-distances of sampled bisimulation: set to zero, or sampled like the others."),
     ] = "zero"
 
     def __post_init__(self) -> None:
@@ -87,7 +86,7 @@ class Traced(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""How far sampled estimates are from exact distances, after so many updates of each pair of states.
+    r"""Measure how the error of sampled estimates of a distance falls with the number of updates.
 
     Online MICo by TD(0), by n-step updates and off-policy, against $U$ (n-step also against its own fixed point $U_n$);
     and, by sweeps over all pairs with known rewards, MICo against $U$ and bisimulation whose updates see m sampled next

@@ -1,4 +1,4 @@
-"""Values as linear functions of k features of states: of metrics and others, on three grids (the paper's figure)."""
+"""How well linear functions of k features of states, from metrics and others, fit values: the paper's figure."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -46,21 +46,37 @@ READINGS: dict[tuple[str, int], dict[str, float]] = {
 class Config:
     """The grids, their discount and dynamics, what is drawn for each run, and the regression."""
 
-    grids: Annotated[tuple[Grid, ...], tyro.conf.arg(help="which grid worlds")] = get_args(Grid)
-    features: Annotated[tuple[str, ...], tyro.conf.arg(help="kinds of features")] = tuple(FEATURES)
-    runs: Annotated[int, tyro.conf.arg(help="how many, each with its own goal, policy and seed of the features")] = 10
-    sizes: Annotated[int, tyro.conf.arg(help="how many numbers of features, from 2 to all states")] = 18
-    discount: Annotated[float, tyro.conf.arg(help="γ")] = 0.9
+    grids: Annotated[tuple[Grid, ...], tyro.conf.arg(help="Grid worlds to use.")] = get_args(Grid)
+    features: Annotated[tuple[str, ...], tyro.conf.arg(help="Kinds of features to compare.")] = tuple(FEATURES)
+    runs: Annotated[
+        int, tyro.conf.arg(help="Runs on each grid, each with a goal, a policy and random features of its own.")
+    ] = 10
+    sizes: Annotated[
+        int, tyro.conf.arg(help="How many different numbers of features to try, from 2 to the number of states.")
+    ] = 18
+    discount: Annotated[float, tyro.conf.arg(help="Discount factor γ.")] = 0.9
     dynamics: Annotated[
-        Dynamics, tyro.conf.arg(help="absorbing: 1 for entering the goal, then nothing; continuing: −1 for bumps")
+        Dynamics,
+        tyro.conf.arg(
+            help="`absorbing`: reward 1 for entering the goal, which then holds the agent. `continuing`: the same"
+            " reward, -1 for bumping into a wall, and no end."
+        ),
     ] = "absorbing"
-    goals: Annotated[Goals, tyro.conf.arg(help="drawn for each run where the texts fix none, or those of the map")] = (
-        "drawn"
-    )
+    goals: Annotated[
+        Goals,
+        tyro.conf.arg(help="`drawn`: a random goal for each run, where no publication fixes it. `map`: the map's own."),
+    ] = "drawn"
     policy: Annotated[
-        PolicyLaw, tyro.conf.arg(help="rows of uniform numbers, normalised; of a flat Dirichlet; or all actions equal")
+        PolicyLaw,
+        tyro.conf.arg(
+            help="Distribution of a policy's action probabilities: normalised uniform numbers, a flat Dirichlet, or all"
+            " actions equal."
+        ),
     ] = "uniform"
-    regression: Annotated[Regression, tyro.conf.arg(help="on the features alone, or with a constant")] = "linear"
+    regression: Annotated[
+        Regression,
+        tyro.conf.arg(help="Regression of values on the features alone (linear), or with a constant too (affine)."),
+    ] = "linear"
 
     def __post_init__(self) -> None:
         choices = {"grids": (Grid, self.grids), "dynamics": (Dynamics, [self.dynamics]), "goals": (Goals, [self.goals])}
@@ -99,7 +115,7 @@ class Cell(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""How far the best linear function of k features is from $V^\pi$, on three grids, for several runs.
+    r"""Measure how well linear functions of k features fit the values $V^\pi$ of three grid worlds.
 
     A line for each grid, run, kind of features and `size` k from 2 to the number of states: the mean `absolute` and the
     mean `squared` error over all states. `like_paper` tells whether discount, dynamics, goals, policy and regression

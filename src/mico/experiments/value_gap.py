@@ -1,4 +1,4 @@
-r"""Garnet MDPs: how far each distance lies from the difference of values that it should bound (the paper's figure)."""
+r"""Gap between each distance and the difference of values that it bounds, on Garnet MDPs: the paper's figure."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -44,23 +44,37 @@ _SYMBOLS = {
 class Config:
     """Which Garnets, how many of each size, how many policies on each, and the distances to measure."""
 
-    states: Annotated[tuple[int, ...], tyro.conf.arg(help="numbers of states")] = tuple(range(2, 21))
-    actions: Annotated[tuple[int, ...], tyro.conf.arg(help="numbers of actions")] = (2, 3, 4, 5)
-    mdps: Annotated[int, tyro.conf.arg(help="MDPs drawn for each number of states and of actions (paper: 1)")] = 100
-    policies: Annotated[int, tyro.conf.arg(help="policies drawn on each MDP (paper: 100)")] = 4
+    states: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of states of the Garnet MDPs.")] = tuple(
+        range(2, 21)
+    )
+    actions: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of actions of the Garnet MDPs.")] = (2, 3, 4, 5)
+    mdps: Annotated[int, tyro.conf.arg(help="MDPs drawn for each number of states and actions; the paper draws 1.")] = (
+        100
+    )
+    policies: Annotated[int, tyro.conf.arg(help="Random policies drawn on each MDP; the paper draws 100.")] = 4
     branching: Annotated[
-        tuple[Branching, ...], tyro.conf.arg(help="next states of a pair (x, a): uniform in 1..n, or 1..n-1")
+        tuple[Branching, ...],
+        tyro.conf.arg(
+            help="How many next states a state and an action have: drawn from 1 to n (printed) or from 1 to n-1."
+        ),
     ] = ("printed", "n-1")
-    law: Annotated[Law, tyro.conf.arg(help="of a policy's rows: uniform numbers, normalised; or Dirichlet")] = "uniform"
-    discount: Annotated[float, tyro.conf.arg(help="γ")] = 0.9
-    metrics: Annotated[tuple[str, ...], tyro.conf.arg(help="names of distances, as `mico list` shows them")] = (
+    law: Annotated[
+        Law,
+        tyro.conf.arg(
+            help="Distribution of a policy's action probabilities: normalised uniform numbers, or Dirichlet."
+        ),
+    ] = "uniform"
+    discount: Annotated[float, tyro.conf.arg(help="Discount factor γ.")] = 0.9
+    metrics: Annotated[
+        tuple[str, ...], tyro.conf.arg(help="Metrics to compare, by the names that `mico list metrics` shows.")
+    ] = (
         "mico",
         "pi-bisimulation",
         "reduced-mico",
         "reward-law",
         "bisimulation",
     )
-    seed: Annotated[int, tyro.conf.arg(help="of all draws")] = 0
+    seed: Annotated[int, tyro.conf.arg(help="Random seed of the MDPs and the policies.")] = 0
 
     def __post_init__(self) -> None:
         for name in ("states", "actions", "branching", "metrics"):
@@ -98,10 +112,11 @@ class Cell(NamedTuple):
 
 
 def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
-    r"""The gap $d(x, y) - |V^\pi(x) - V^\pi(y)|$ on Garnet MDPs: a line for each MDP and each distance.
+    r"""Measure the gap $d(x, y) - |V^\pi(x) - V^\pi(y)|$ of several metrics on random Garnet MDPs.
 
     `gap` is the mean over all pairs of states and all policies on that MDP; `broken` is the share of them where it is
-    negative, so that d is no bound there; `lowest` is the least of all. Distances of the MDP alone stand beside the
+    negative, so that d is no bound there; `lowest` is the least of all. There is a
+    line for each MDP and metric. Distances of the MDP alone stand beside the
     same values of policies, which they do not promise to bound. `like_paper` tells where actions, law and discount are
     as we take the paper's to be: its readings stand beside no others.
     """

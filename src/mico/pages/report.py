@@ -65,7 +65,8 @@ class Again:
 class Report:
     """All that the page shows; sentences say what to know first, what is missing and why, and what has no figure.
 
-    Scores come first if they are to lead. `command` makes the report again; there is none for tables in memory.
+    Scores come first if they are to lead, and there is no section of curves unless `has_curves`.
+    `command` makes the report again; there is none for tables in memory.
     """
 
     title: str
@@ -76,6 +77,7 @@ class Report:
     scores: tuple[Sheet, ...]
     unscored: tuple[str, ...]
     curves: dict[str, Any]
+    has_curves: bool
     pictures: tuple[Picture, ...]
     undrawn: tuple[str, ...]
     scores_lead: bool
@@ -90,7 +92,7 @@ def report_page(report: Report) -> str:
     sections = {
         **(scores if report.scores_lead else {}),
         "ran": ("What was run", _ran(report)),
-        "curves": ("Curves", Markup(stored("report_curves.html"))),
+        **({"curves": ("Curves", Markup(stored("report_curves.html")))} if report.has_curves else {}),
         **scores,
         "figures": ("Figures", _figures(report)),
         "again": ("How to run it again", _again(report)),

@@ -1,4 +1,4 @@
-"""Where results are written."""
+"""Folders that results are written to, and files that are written whole."""
 
 import errno
 import json
@@ -14,8 +14,24 @@ from typing import Any
 _ABANDONED = 3600.0  # seconds after which nobody is writing a temporary file any more
 
 
-def writable(folder: Path) -> Path:
-    """The folder, made if need be; an OSError if nothing can be written there, before any work is spent."""
+def writable(folder: Path, name: str = "out") -> Path:
+    """Make a folder if need be, and check before any work is spent that files can be written there.
+
+    Args:
+        folder: The folder, whose parents are made too.
+        name: What the folder is called in an error.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: If the folder, or one that it is to lie in, is a file.
+        OSError: If the folder cannot be made or written to.
+    """
+    wrong = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+    if os.path.lexists(wrong) and not wrong.is_dir():
+        kind = "a broken link" if wrong.is_symlink() and not wrong.exists() else "a file"
+        raise ValueError(f"{name} must be a folder, but {wrong} is {kind}")
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "cannot be written to", str(folder))

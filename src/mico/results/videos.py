@@ -50,7 +50,7 @@ def write_video(path: Path, images: Sequence[Image.Image], *, fps: float) -> Non
         raise ValueError("images must not be empty")
     check_video(path, fps=fps)
     data = (_gif if path.suffix.lower() == ".gif" else _mp4)(images, fps)
-    write_whole(writable(path.parent) / path.name, data)
+    write_whole(writable(path.parent, "the folder of out") / path.name, data)
 
 
 def _gif(images: Sequence[Image.Image], fps: float) -> bytes:

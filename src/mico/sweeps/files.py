@@ -1,12 +1,12 @@
-"""Sweeps by name, or written down: as TOML, as a small Python file that defines SWEEP, as the manifest of another."""
+"""Read sweeps: by name, from TOML, from a Python file that defines SWEEP, or from the manifest of another sweep."""
 
+import difflib
 import runpy
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mico._suggestions import near
 from mico.sweeps.grid import Sweep, make_sweep, read_entry
 from mico.sweeps.manifest import read_manifest
 from mico.sweeps.named import SWEEPS
@@ -35,13 +35,13 @@ def entries(source: str) -> dict[str, Any]:
         return _from_python(path)
     if path.suffix == ".json":
         return read_manifest(path)[0].as_json()
-    raise ValueError(
-        f"{source!r} is neither a .toml, .py or .json file nor a sweep with a name: {near(source, SWEEPS)}"
-    )
+    meant = difflib.get_close_matches(source.lower(), SWEEPS, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(meant)}?" if meant else f"the named sweeps are {', '.join(SWEEPS)}"
+    raise ValueError(f"sweep must be a name or a .toml, .py or .json file, got {source!r}: {hint}")
 
 
 def sweep_of(given: Mapping[str, Any]) -> Sweep:
-    """Make the sweep that entries describe, as `make_sweep` does."""
+    """Make the sweep that entries describe."""
     return make_sweep(given)
 
 

@@ -1,4 +1,4 @@
-"""The paper's grids as sweeps at full settings, and one for MinAtar."""
+"""Sweeps by name: the paper's experiments at full size, and the study on MinAtar."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ _MINATAR = "breakout asterix freeway seaquest space-invaders"
 
 
 class NamedSweep(NamedTuple):
-    """A sweep and what it is for."""
+    """A sweep with a line about its purpose."""
 
     purpose: str
     sweep: Sweep
@@ -34,11 +34,11 @@ SWEEPS: dict[str, NamedSweep] = {
         Sweep(_ATARI_STEPS, _of("atari", " ".join(PAPER_GAMES)), _VALUE_AGENTS, ("none", "mico"), _FIVE, "atari"),
     ),
     "control-12": NamedSweep(
-        "the paper's twelve tasks of continuous control: SAC, MICo and three of DBC, five seeds",
+        "the paper's twelve tasks of continuous control: SAC, SAC with MICo and three variants of DBC, five seeds",
         Sweep(100_000, _of("control", _TASKS), ("sac",), ("none", "mico", "dbc", "dbc-det", "dbc-mico"), _FIVE),
     ),
     "alpha-beta": NamedSweep(
-        "weights of the loss and of the angle, five agents on six games",
+        "α and β of MICo, the weights of the loss and of the angular distance: five agents on six games",
         Sweep(
             _ATARI_STEPS,
             _of("atari", _SIX_GAMES),
@@ -50,7 +50,7 @@ SWEEPS: dict[str, NamedSweep] = {
         ),
     ),
     "ablations": NamedSweep(
-        "readings of the loss, one changed at a time, DQN and Rainbow on six games",
+        "other readings of the MICo loss, one changed at a time: DQN and Rainbow on six games",
         Sweep(
             _ATARI_STEPS,
             _of("atari", _SIX_GAMES),

@@ -105,7 +105,7 @@ def test_a_table_without_endings_still_gets_its_sink():
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ("CartPole-v1", "no transition table"),
+        ("CartPole-v1", r"^env 'CartPole-v1' has no transition table"),
         ("NoSuchLake-v1", "'NoSuchLake-v1' cannot be made"),
         (SimpleNamespace(), "no transition table"),
         (fake({}), "not a dict of the states"),

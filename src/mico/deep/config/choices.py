@@ -83,6 +83,8 @@ class Choice(NamedTuple):
         fit = fitting_agents(self._preset)
         wanted, (own, *more) = AGENTS[self.agent].actions, {AGENTS[name].actions for name in fit}
         if self.preset is None and not more and own != wanted:
+            with suppress(ModuleNotFoundError):
+                environment(self.env)  # a misspelt name is refused first
             family, fitting = self.env.partition("/")[0], ", ".join(fit)
             raise ValueError(
                 f"agent {self.agent!r} needs {wanted} actions, but those of {family} are {own}: try {fitting}"

@@ -15,6 +15,7 @@ from mico.deep.fleet import compilation_cache
 from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import AbstractMetricLoss, MICo
 from mico.deep.trained.evaluate import evaluate
+from mico.deep.training.run_folder import PROBLEM_FOLDER
 from mico.deep.training.weights import load_parameters
 from mico.deep.types import Params
 
@@ -282,6 +283,15 @@ def _described(path: Path) -> Any:
         hint = f"; the runs in it are {', '.join(inside)}" if inside else ""
         raise ValueError(f"{path} is not the folder of a run: it has no config.json{hint}")
     try:
-        return json.loads(file.read_bytes())["settings"]
+        return _with_problem(json.loads(file.read_bytes())["settings"], path.absolute().parent)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{file} is not the configuration of a run: {error!r}") from error
+
+
+def _with_problem(settings: Any, fleet: Path) -> Any:
+    """Settings with the file of an MDP that lies beside the runs, wherever their folder has been moved to."""
+    match settings:
+        case {"env": {"path": str(path)} as env} if not Path(path).exists():
+            beside = fleet / PROBLEM_FOLDER / Path(path).name
+            return settings | {"env": env | {"path": str(beside)}} if beside.is_file() else settings
+    return settings

@@ -21,7 +21,8 @@ from mico.results.lock import LOCK_FILE
 from mico.results.log import Log, TensorBoard
 
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
-_FLEET_FILES = ("checkpoints", "fleet.json", "timing.jsonl", LOCK_FILE)
+PROBLEM_FOLDER = "problem"  # with the file of an MDP that was given as an object
+_FLEET_FILES = ("checkpoints", "fleet.json", PROBLEM_FOLDER, "timing.jsonl", LOCK_FILE)
 _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy")
 _PACKAGES += ("gymnasium", "gymnax", "ale-py", "dm-control", "mujoco")
 
@@ -156,7 +157,9 @@ def fleet_in(out: Path, *, resume: bool) -> dict[str, Any] | None:
         found = _read_json(file)
         _check_fleet(found, file)
         return found
-    others = [entry.name for entry in out.iterdir() if entry.name != LOCK_FILE] if out.is_dir() else []
+    others = (
+        [entry.name for entry in out.iterdir() if entry.name not in (LOCK_FILE, PROBLEM_FOLDER)] if out.is_dir() else []
+    )
     if any(not name.startswith(".fleet.json") for name in others):
         raise ValueError(f"{out} is not empty and contains no runs, but {min(others)}: choose another folder as out")
     return None

@@ -90,9 +90,9 @@ def _tabulated(env: Any, discount: float) -> Problem:
     try:
         table = env.unwrapped.P
     except AttributeError:
-        raise ValueError(f"env {env} has no transition table unwrapped.P") from None
+        raise ValueError(f"env {_name(env)!r} has no transition table unwrapped.P") from None
     if not isinstance(table, Mapping) or not table or set(table) != set(range(len(table))):
-        raise ValueError(f"unwrapped.P of env {env} is not a dict of the states 0, 1, …")
+        raise ValueError(f"unwrapped.P of env {_name(env)!r} is not a dict of the states 0, 1, …")
     sink = len(table)
     listed: list[tuple[int, int, int, float, float]] = []
     for state, actions in table.items():
@@ -104,13 +104,18 @@ def _tabulated(env: Any, discount: float) -> Problem:
             ]
         except (AttributeError, TypeError, ValueError):
             entry = "action → list of (probability, next state, reward, terminated)"
-            raise ValueError(f"unwrapped.P[{state}] of env {env} is not a dict {entry}") from None
+            raise ValueError(f"unwrapped.P[{state}] of env {_name(env)!r} is not a dict {entry}") from None
     num_actions = 1 + max((action for _, action, *_ in listed), default=0)
     listed += [(sink, action, sink, 1.0, 0.0) for action in range(num_actions)]
     outcomes = Outcomes(*(np.array(column) for column in zip(*listed, strict=True)))
     mdp = MDP.from_outcomes(outcomes, sink + 1, num_actions, discount)
     actions = _ACTIONS.get(type(env.unwrapped).__name__)
     return Problem(mdp, _layout(env.unwrapped, sink, _ends(table)), actions=actions)
+
+
+def _name(env: Any) -> str:
+    """The id of an environment, or the name of its class: gymnasium prints the wrappers around it too."""
+    return getattr(getattr(env, "spec", None), "id", type(env).__name__)
 
 
 def _ends(table: Mapping[int, Any]) -> list[int]:
