@@ -188,6 +188,7 @@ def _group(options: list[Option]) -> type:
     for option in options:
         numbers = several_numbers(option.kind, metavar="{} ...")
         default = f"default: {option.usual or 'the preset'}"
-        shown = Annotated[numbers or tuple[option.kind, ...], _arg(option.purpose, default)]
+        about = _arg(option.purpose, default, "NAME ..." if option.kind is str else None)
+        shown = Annotated[numbers or tuple[option.kind, ...], about]
         fields.append((option.name, shown, dataclasses.field(default=())))
     return make_dataclass("Group", fields, kw_only=True)

@@ -158,7 +158,8 @@ def _group(flags: Sequence[Option]) -> type:
         default = flag.default
         if numbers is not None and default is not inspect.Parameter.empty:
             default = (default,)
-        shown = Annotated[numbers or flag.kind, _arg(flag.purpose, flag.usual and f"default: {flag.usual}")]
+        about = _arg(flag.purpose, flag.usual and f"default: {flag.usual}", "NAME" if flag.kind is str else None)
+        shown = Annotated[numbers or flag.kind, about]
         required = default is inspect.Parameter.empty
         fields.append((flag.name, shown, dataclasses.field() if required else dataclasses.field(default=default)))
     return make_dataclass("Group", fields, kw_only=True)
