@@ -73,6 +73,9 @@ class Registry(MutableMapping[str, T], Generic[T]):
                 f"name must be lower case letters and digits, in words that '-', '_', '.' or '/' separate, got {name!r}"
             )
         self._find_entry_points()
+        if name in self._entries and _is_same(self._entries[name], value):
+            self._entries[name] = self._checked(name, value)
+            return self._entries[name]
         if name in self._entries and not (replace and self._origin[name] == "a call"):
             hint = "; replace=True replaces it" if self._origin[name] == "a call" and not replace else ""
             raise ValueError(
@@ -176,6 +179,13 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points  # 10 ms, which a built-in name need not wait for
 
     return tuple(entry_points(group=group))
+
+
+def _is_same(entry: Any, value: Any) -> bool:
+    """Whether an entry is this value, or the entry point of it: a package may declare and register the same."""
+    if isinstance(entry, EntryPoint):
+        return entry.value == f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
+    return entry is value
 
 
 def _package(point: EntryPoint) -> str:
