@@ -97,7 +97,7 @@ def train(
     _check(str | PathLike, out, "out", "a path")
     _check(int | float, checkpoint_seconds, "checkpoint_seconds", "a number")
     _check(bool | None, progress, "progress", "True, False or None")
-    with _stored(env, Path(out)) as named:
+    with _store_problem(env, Path(out)) as named:
         choice, own = _choose(named, agent, metric, preset)
         kept = kept_log_period(Path(out)) if resume else None
         runs, total = _runs(choice, own | _lists(choice, fields), seeds, steps, kept)
@@ -183,7 +183,7 @@ def evaluate(
 
 
 @contextmanager
-def _stored(env: Any, out: Path) -> "Iterator[Any]":
+def _store_problem(env: Any, out: Path) -> "Iterator[Any]":
     """Store an MDP that is given as an object in `out`, so that its runs can be loaded; yield what names it.
 
     Its file bears the name of the folder, as results are told apart by names. A training that is refused leaves none.
@@ -283,17 +283,17 @@ def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     registry = AGENTS if part == "agent" else METRIC_LOSSES
     name = next((name for name, kind in registry.items() if type(given) is kind), None)
     if name is None:
-        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {_shown(given)}")
+        raise ValueError(f"{part} must be one of {', '.join(registry)}, or an object of these, got {_describe(given)}")
     return name, {f"{part}.{field.name}": [getattr(given, field.name)] for field in dataclasses.fields(registry[name])}
 
 
-def _shown(given: Any) -> str:
+def _describe(given: Any) -> str:
     """A name or number as it was given, and any other object by its class: wrappers print all that they wrap."""
     return repr(given) if isinstance(given, str | int | float) else f"an object of {type(given).__name__}"
 
 
 def _hint(env: Any) -> str:
-    """What was given in place of an environment, and what to give instead."""
+    """Describe what was given as an environment, and say what to give instead."""
     kind = type(env).__name__
     if kind == "Chain":
         return "Chain, which has no actions: give a problem or an MDP"

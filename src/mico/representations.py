@@ -58,7 +58,7 @@ class Neighbours(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    r"""Of distances $d$ with differences of returns $|\Delta G|$, over all pairs.
+    r"""Agreement of distances $d$ with differences of returns $|\Delta G|$, over all pairs.
 
     Args:
         correlation: Spearman's rank correlation.
@@ -251,19 +251,19 @@ def _encode(encode: Callable[[Any], Any] | None, observations: Observations, nam
 
 
 def _array(phi: Any, name: str, encode: Callable[[Any], Any] | None) -> Any:
-    """What an encoder gave as an array of its own library; lists become NumPy arrays."""
+    """Turn the output of an encoder into an array of its own library; lists become NumPy arrays."""
     if is_torch_array(phi):
         return phi.detach()
     array = phi if is_jax_array(phi) else np.asarray(phi)
     if array.dtype.kind in _NO_NUMBERS:
         source = f"{name} must be" if encode is None else "encode must give"
-        raise TypeError(f"{source} an array of numbers with a row for each observation, got {_described(phi)}")
+        raise TypeError(f"{source} an array of numbers with a row for each observation, got {_describe(phi)}")
     return array
 
 
 def _check_callable(encode: Any) -> None:
     if encode is not None and not callable(encode):
-        raise TypeError(f"encode must be a function of a batch of observations, or None, got {_described(encode)}")
+        raise TypeError(f"encode must be a function of a batch of observations, or None, got {_describe(encode)}")
 
 
 def _check_measure(loss: Any) -> None:
@@ -271,7 +271,7 @@ def _check_measure(loss: Any) -> None:
     if isinstance(loss, type):
         raise TypeError(f"loss must be an object, such as {loss.__name__}(), got the class {loss.__name__}")
     if not isinstance(loss, PairMeasure):
-        raise TypeError(f"loss must be a metric loss such as mico.torch.MICoLoss(), got {_described(loss)}")
+        raise TypeError(f"loss must be a metric loss such as mico.torch.MICoLoss(), got {_describe(loss)}")
 
 
 def _positive(name: str, value: Any) -> int:
@@ -286,7 +286,7 @@ def _numbers(name: str, given: Any) -> np.ndarray:
     """Real numbers as a NumPy array."""
     array = _numpy(given)
     if array.dtype.kind in (*_NO_NUMBERS, "c"):
-        raise ValueError(f"{name} must be real numbers, got {_described(given)}")
+        raise ValueError(f"{name} must be real numbers, got {_describe(given)}")
     return array
 
 
@@ -299,7 +299,7 @@ def _real(name: str, given: Any) -> np.ndarray:
     return array
 
 
-def _described(given: Any) -> str:
+def _describe(given: Any) -> str:
     """A value as an error shows it: words and numbers themselves, anything else by its type."""
     if given is None or isinstance(given, str | int | float):
         return repr(given)
@@ -348,7 +348,7 @@ def _length(observations: Observations, name: str) -> int:
             or getattr(observations, "ndim", 1) == 0
         ):
             what = "observations stacked in an array, or a dict of such arrays"
-            raise TypeError(f"{name} must be {what}, got {_described(observations)}")
+            raise TypeError(f"{name} must be {what}, got {_describe(observations)}")
         return len(observations)
     lengths = {len(part) for part in observations.values()}
     if len(lengths) != 1:

@@ -136,7 +136,7 @@ def test_a_fleet_that_fails_and_one_that_is_lost_too_often_are_listed(undisturbe
     printed = capsys.readouterr().out
     assert stop.value.code == 1
     assert "2 of 2 fleets failed" in printed
-    assert f"{fleets[0].name}: {tmp_path / fleets[0].name}: " in printed
+    assert f"{fleets[0].name}: out must be a folder, but {tmp_path / fleets[0].name} is a file" in printed
     assert states(fleets, tmp_path) == ["failed", "failed"]
     (tmp_path / fleets[0].name).unlink()
     cli.main(flags(nodes, tmp_path))

@@ -137,7 +137,7 @@ def test_a_fleet_that_fails_does_not_stop_the_others(undisturbed, tmp_path, caps
     printed = capsys.readouterr().out
     assert stop.value.code == 1
     assert "1 of 2 fleets failed; the same command tries them again:" in printed
-    assert f"  {fleets[0].name}: {tmp_path / fleets[0].name}: " in printed
+    assert f"  {fleets[0].name}: out must be a folder, but {tmp_path / fleets[0].name} is a file" in printed
     assert states(fleets, tmp_path) == ["failed", "finished"]
     assert "Traceback" in read_status(tmp_path, fleets[0].name).details
     (tmp_path / fleets[0].name).unlink()

@@ -39,6 +39,7 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico collect` with these arguments."""
     options = tyro.cli(Options, prog="mico collect", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or of files that this command wrote")

@@ -48,7 +48,7 @@ OptionalNumber = Annotated[
 
 
 def optional_word(words: Sequence[str]) -> Any:
-    """What tyro reads one of several words by, or `none` for None."""
+    """A type by which tyro reads one of several words, or `none` for None."""
     spec = PrimitiveConstructorSpec(
         nargs=1,
         metavar="{" + ",".join(words) + "}",
@@ -61,7 +61,7 @@ def optional_word(words: Sequence[str]) -> Any:
 
 
 def several_numbers(kind: Any, *, metavar: str | None = None) -> Any:
-    """What tyro reads numbers of a kind by, one or several; None for a type that has no number in it.
+    """A type by which tyro reads one or several numbers; None for a type without numbers.
 
     Whole numbers are read as counts. A word that may stand in place of a number is read too, `none` for None.
     """

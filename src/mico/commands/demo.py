@@ -40,7 +40,7 @@ class Options:
 
 
 class Parts(NamedTuple):
-    """What the demo does."""
+    """The settings of the three parts of the demo."""
 
     metrics: demo.Config = demo.Config()
     training: learning.Config = learning.Config()
@@ -66,6 +66,7 @@ _QUICK = Parts(
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico demo` with these arguments."""
     options = tyro.cli(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)

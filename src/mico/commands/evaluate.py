@@ -37,6 +37,7 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico evaluate` with these arguments."""
     options = tyro.cli(Options, prog="mico evaluate", args=argv)
     if not options.runs:
         raise ValueError("evaluate needs a RUN: the folder of a run, or of a fleet")

@@ -37,7 +37,7 @@ _LONGEST_ROW = 1000
 
 @dataclass(frozen=True)
 class Options:
-    """What every experiment has."""
+    """Options of every experiment."""
 
     out: Annotated[
         Path | None,
@@ -60,6 +60,7 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico experiment` with these arguments."""
     name = argv[0] if argv else "--help"
     if name in ("-h", "--help"):
         _say_which()
@@ -110,7 +111,7 @@ def _flag(hint: Any) -> Any:
     """The type of a field as a flag: whole numbers are read as counts, and what may be None takes the word `none`."""
     kind, *more = (hint.__origin__, *hint.__metadata__) if get_origin(hint) is Annotated else (hint,)
     if get_origin(kind) is tuple:
-        return _several(kind, more)
+        return _list_flag(kind, more)
     if kind is int:
         return Annotated[Count, *more]
     if kind == float | None:
@@ -119,7 +120,7 @@ def _flag(hint: Any) -> Any:
     return Annotated[optional_word(words), *more] if words and NoneType in get_args(kind) else hint
 
 
-def _several(kind: Any, more: list[Any]) -> Any:
+def _list_flag(kind: Any, more: list[Any]) -> Any:
     """The type of a field with several values as a flag; its name in help is `INT ...` or `{one,another} ...`."""
     item = get_args(kind)[0]
     numbers = several_numbers(item, metavar="{} ...")
@@ -182,7 +183,7 @@ def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Con
 
 @contextmanager
 def _spoken(console: Console) -> Iterator[None]:
-    """What experiments say of themselves while they run, on the terminal."""
+    """Print the log messages of experiments while they run."""
     logger, handler = logging.getLogger("mico.experiments"), logging.Handler()
     handler.emit = lambda record: console.print(record.getMessage(), soft_wrap=True)
     logger.addHandler(handler)

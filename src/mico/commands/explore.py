@@ -53,6 +53,7 @@ class Options(Limited):
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico explore` with these arguments."""
     request = requested("explore", Options, argv, lambda count: f"{16e-6 / 3 * count**2:.2g} MB a metric")
     options, mdp = request.options, request.problem.mdp
     names, left_out = _selected(options, mdp.num_states)

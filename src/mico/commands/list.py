@@ -34,6 +34,7 @@ _FAMILIES = {
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico list` with these arguments."""
     tyro.cli(show, prog="mico list", args=argv)
 
 

@@ -56,6 +56,7 @@ class Options(Limited):
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico metric` with these arguments."""
     _measure(requested("metric", Options, argv, _weight))
 
 

@@ -73,7 +73,7 @@ def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iter
 
 
 def _contents(measurement: Measurement, origin: int | None) -> dict[str, bytes]:
-    """What each file holds, by the ending of its name."""
+    """The content of each file, by the ending of its name."""
     problem, value = measurement.problem, measurement.solution.matrix
     archive = io.BytesIO()
     np.savez_compressed(archive, **_arrays(measurement))
@@ -95,7 +95,7 @@ def _listed(files: list[Path]) -> str:
 
 
 def _arrays(measurement: Measurement) -> dict[str, Any]:
-    """What the archive holds; `policy` only where there is one."""
+    """The arrays of the archive; `policy` only where there is one."""
     solution = measurement.solution
     entries = {
         "matrix": solution.matrix,

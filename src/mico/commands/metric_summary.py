@@ -1,4 +1,4 @@
-"""What `mico metric` says of a measurement."""
+"""The table that `mico metric` prints."""
 
 import numpy as np
 from rich.table import Table
@@ -37,7 +37,7 @@ def summary_table(measurement: Measurement) -> Table:
 
 
 def _number(value: float, error: float) -> str:
-    """What the error does not tell from 0 is 0."""
+    """Format a number; one that its error does not tell from 0 is 0."""
     return f"{0.0 if abs(value) <= error else value:.4g}"
 
 

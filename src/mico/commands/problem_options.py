@@ -41,7 +41,7 @@ class Request(Generic[Options]):
 
 
 def requested(command: str, options: type[Options], argv: list[str], weight: Callable[[int], str]) -> Request[Options]:
-    """What `mico COMMAND PROBLEM ...` asks for; `options` is the dataclass of what can be asked of every problem.
+    """Parse `mico COMMAND PROBLEM ...`; `options` is the dataclass of the options that every problem has.
 
     Its `max_states` refuses larger ones, where it can before they are built; `weight` says what so many states take.
     """

@@ -79,6 +79,7 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico report` with these arguments."""
     options = tyro.cli(Options, prog="mico report", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or a CSV file")

@@ -12,7 +12,7 @@ from mico.pages.report_sources import Record, are_settings
 
 
 def commands(records: Iterable[Record]) -> tuple[Again, ...]:
-    """Those of each fleet, in the order in which they are found."""
+    """Commands that train each fleet again, in the order in which the fleets were found."""
     fleets: dict[Path, list[Record]] = {}
     for record in records:
         fleets.setdefault(record.fleet, []).append(record)
@@ -39,7 +39,7 @@ def _line(configs: list[dict[str, Any]], steps: int | None, out: str) -> str | N
 
 
 def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
-    """Of all runs of the fleet, also of those that left nothing; as far as the file that lists them can be read."""
+    """Settings of all runs of a fleet, also of those that left nothing, if the file that lists them can be read."""
     try:
         found = json.loads((fleet / "fleet.json").read_bytes())["settings"]
         return [{"settings": one if are_settings(one) else None} for one in found]

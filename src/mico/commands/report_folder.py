@@ -28,7 +28,7 @@ class ReportFolder:
             self._list([])
 
     def path(self, name: str) -> Path:
-        """Where a file of the report goes, its folder made; one that is another's is refused."""
+        """The path of a file of the report, whose folder is made; a file that no report made is not replaced."""
         path = self.out / name
         if path.exists() and name not in self._before:
             raise ValueError(f"{path} is there already, and no earlier report has made it")

@@ -34,6 +34,7 @@ Train = Callable[[Sequence[Fleet], Path, local.Watch], None]
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico sweep` with these arguments."""
     options, sweep = parse(argv)
     if options.processes > 1 or options.ray is not None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for those that train
@@ -87,7 +88,7 @@ def _run(fleets: Sequence[Fleet], train: Train, out: Path, console: Console) -> 
 
 @contextmanager
 def _trainer(options: Options) -> Iterator[Train]:
-    """What trains fleets, as the options say; what it needs is there before anything is written."""
+    """Yield the function that trains fleets; missing packages are reported before anything is written."""
     manner = Manner(options.checkpoint_seconds, options.checkpoint_replay, options.tensorboard)
     if options.ray is not None:
         cluster = _cluster()
@@ -102,7 +103,7 @@ def _trainer(options: Options) -> Iterator[Train]:
 
 
 def _cluster() -> Any:
-    """What runs fleets on Ray, an extra."""
+    """Import the module that runs fleets on Ray, an optional dependency."""
     try:
         from mico.sweeps import cluster
     except ModuleNotFoundError as error:

@@ -37,7 +37,7 @@ _Several = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Options:
-    """What every sweep has."""
+    """Options of every sweep."""
 
     out: Annotated[
         Path | None,
@@ -158,7 +158,7 @@ def _about() -> str:
 
 
 def _ahead(argv: list[str]) -> dict[str, Any]:
-    """What decides which fields there are."""
+    """Read the options on which the other options depend."""
     ahead = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in _NAMES:
         ahead.add_argument(f"--{name}", nargs="*")

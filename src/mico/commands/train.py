@@ -12,6 +12,7 @@ _TOO_MUCH = "there is not enough memory: use a smaller --replay.capacity or fewe
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico train` with these arguments."""
     compilation_cache.enable()
     options, steps, runs = parse(argv)
     display = Display(runs, new_console())

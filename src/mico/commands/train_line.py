@@ -45,7 +45,7 @@ def _flags(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _named_by_file(env: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known of an environment without the digest of its file, and an MDP's file in its name."""
+    """Settings of an environment without the digest of its file; an MDP's file becomes part of the name."""
     known = {name: value for name, value in env.items() if name != "digest"}
     if known["name"].lower().endswith((".npz", ".json")):
         known["name"] = f"mdp/{known.pop('path')}"
@@ -53,6 +53,6 @@ def _named_by_file(env: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _default(env: str, field: str) -> Any:
-    """Of a problem's switch, which is a flag only where it leaves the default; nothing else has switches."""
+    """The default of a problem's boolean option, a flag only where it differs; other parts have no booleans."""
     maker = PROBLEMS.get(env.partition("/")[2])
     return None if maker is None else inspect.signature(maker).parameters[field].default

@@ -44,7 +44,7 @@ def _arg(purpose: str, default: str | None = None, metavar: str | None = None) -
 
 @dataclass(frozen=True)
 class Options:
-    """What every training has."""
+    """Options of every training."""
 
     out: Annotated[Path, _arg("Folder for logs, checkpoints and parameters; it must be new or empty.", None, "FOLDER")]
     steps: Annotated[
@@ -90,7 +90,7 @@ class Asked(NamedTuple):
 
 
 def parse(argv: list[str]) -> Asked:
-    """What was asked for; a run for each seed and each combination of numbers that were given in lists."""
+    """Parse the command line: a run for each seed and each combination of values that are given as lists."""
     chosen = _chosen(argv)
     options = chosen.options()
     groups = [(name, Annotated[_group(own), tyro.conf.arg(name=name)]) for name, own in options.items()]
@@ -112,7 +112,7 @@ def parse(argv: list[str]) -> Asked:
 
 
 def _keep_log_period(schedules: Sequence[dict[str, Any]], out: Path) -> None:
-    """Where no log period is given, keep that of the folder, also for more steps than it was made for."""
+    """Keep the log period of a resumed folder if none is given, also for more steps than before."""
     for schedule in schedules:
         if schedule["log_period"] is None:
             schedule["log_period"] = kept_log_period(out)
@@ -134,7 +134,7 @@ def _steps(options: Options, env: AbstractEnv | AbstractHostEnv, update_period: 
 
 
 def _chosen(argv: list[str]) -> Choice:
-    """What decides which other flags there are, read ahead of them."""
+    """Read the options on which the other options depend."""
     ahead = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name, default in (("env", _DEFAULT_ENV), ("agent", "dqn"), ("metric", "none"), ("preset", None)):
         ahead.add_argument(f"--{name}", default=default)

@@ -63,6 +63,7 @@ class Options:
 
 
 def main(argv: list[str]) -> None:
+    """Run `mico watch` with these arguments."""
     options = tyro.cli(Options, prog="mico watch", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     _check(options)
     folder = _folder(options.run)
@@ -84,7 +85,7 @@ def main(argv: list[str]) -> None:
 
 
 def _check(options: Options) -> None:
-    """What the library would name otherwise, or only after work is spent."""
+    """Check options that the library names differently, or would refuse only after some work."""
     for name, least in (("neighbours", 0), ("memory", 1)):
         if getattr(options, name) < least:
             raise ValueError(f"{name} must be at least {least}, but is {getattr(options, name)}")
@@ -103,7 +104,7 @@ def _folder(given: Path) -> Path:
 
 
 def _alike(trained: Trained, seen: Seen, options: Options) -> tuple[Seen, Neighbours]:
-    """What is stored, from other episodes than those that are shown, and the nearest of it to each step."""
+    """Store frames of other episodes than those shown, and find the nearest of them to each step."""
     steps = options.memory if options.neighbours else 1
     other = episode_seed(options.seed, 1)
     chance = {"seed": other, "epsilon": options.memory_epsilon}

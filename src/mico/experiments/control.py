@@ -36,7 +36,7 @@ PAPER = {
 
 @dataclass(frozen=True)
 class Config:
-    """Which tasks, and where the runs are."""
+    """The tasks to compare, and the folder of the runs."""
 
     tasks: Annotated[
         tuple[str, ...],

@@ -235,7 +235,7 @@ def _subject(solver: Solver, cell: Cell) -> MDP | Chain:
 
 
 def _axis(against: str, values: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
-    """What the paper's bounds have a power of."""
+    """The quantity whose powers the paper's bounds are."""
     if against == "tolerance":
         return -np.log(values)
     return -1 / np.log(values) if against == "discount" else values

@@ -24,7 +24,7 @@ _LABELS = {"dqn": "DQN", "rainbow": "Rainbow", "qr-dqn": "QR-DQN"}
 
 
 class Published(NamedTuple):
-    """Of an agent: the mean return of each iteration over five runs, and its spread: the deviation by division by 5."""
+    """A published curve: the mean return of each iteration over five runs, and the deviation, with divisor 5."""
 
     agent: str
     means: tuple[float, ...]
@@ -32,7 +32,7 @@ class Published(NamedTuple):
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """As estimated from a sample, which ours are too: by division by one less than the number of runs."""
+        """Standard deviations with one degree of freedom less than runs, as ours are estimated."""
         return tuple(spread * math.sqrt(PUBLISHED_RUNS / (PUBLISHED_RUNS - 1)) for spread in self.spreads)
 
 

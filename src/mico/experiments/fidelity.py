@@ -31,7 +31,7 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class Config:
-    """Which worlds, how networks learn on them, and what of the distances is looked at."""
+    """Problems, how networks learn on them, and the distances that are evaluated."""
 
     grids: Annotated[tuple[int, ...], tyro.conf.arg(help="Sides of the grid worlds, in cells.")] = (
         10,

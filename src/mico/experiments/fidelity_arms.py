@@ -16,7 +16,7 @@ from mico.tabular import MDP, FactoredMICo
 
 
 def losses(discount: float) -> dict[str, MICo]:
-    r"""As released; and what has U as its fixed point, β being large enough for the largest ΠU at a right angle.
+    r"""The released MICo loss, and one whose fixed point is U, with β large enough for the largest ΠU.
 
     Squared errors have means as their fixed points, and pairs of one transition with itself are not independent. Of a
     state with itself the second side must be the same vector, for an angle to a target that lags behind would count as
@@ -49,7 +49,7 @@ def arms(
 
 
 def shuffled(reward: Float[np.ndarray, " S"], count: int, *, seed: int) -> Float[np.ndarray, "N S"]:
-    """The same rewards in other states, so many times anew."""
+    """Permute the rewards among the states, several times independently."""
     rng = np.random.default_rng(seed)
     return np.stack([rng.permutation(reward) for _ in range(count)])
 

@@ -31,7 +31,7 @@ class Training(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What is drawn from: observations, and outcome k of a state and an action, as in `mico.deep.envs.Tabular`."""
+    """Tables to sample from: observations, and the outcomes of a state and an action as in `mico.deep.envs.Tabular`."""
 
     observations: Shaped[Array, "S D"]
     level: Float[Array, "S A K"]
@@ -62,7 +62,7 @@ class Sampled(eqx.Module):
 
 
 class Fitted(eqx.Module):
-    r"""The same error of the same pairs, less those of a state with itself, against the exact U instead of a target.
+    r"""The MICo loss with the exact U as its target, without pairs of a state with itself.
 
     What comes of it is what the network and the form of $U_\omega$ allow.
     """
@@ -101,7 +101,7 @@ def untrained(tables: Tables, training: Training, keys: Key[Array, " N"]) -> Enc
 def trained(
     objective: Sampled | Fitted, starts: Encoder, tables: Tables, training: Training, keys: Key[Array, "N T"]
 ) -> Encoder:
-    """What becomes of stacked encoders; there is a key for each and each copy of its target."""
+    """Train stacked encoders; there is a key for each of them and for each copy of its target."""
     optimiser = optax.adam(training.learning_rate)
 
     def one(encoder: Encoder, keys: Key[Array, " T"], seed: Int[Array, ""]) -> Encoder:

@@ -19,7 +19,7 @@ class Sample(NamedTuple):
 
     @property
     def apart(self) -> Bool[np.ndarray, "Q C"]:
-        """Which pairs are of two states."""
+        """Mask of the pairs of two different states."""
         return self.states[:, None] != self.others
 
     def exact(self, distance: FactoredMICo, metric: Kind) -> Float[np.ndarray, "Q C"]:
@@ -27,7 +27,7 @@ class Sample(NamedTuple):
 
 
 def sample(num_states: int, *, states: int, others: int, pairs: int, seed: int) -> Sample:
-    """So many of either, or all where there are fewer, in random order; about so many pairs are compared by ranks."""
+    """Sample states in random order, at most so many; about so many pairs are compared by ranks."""
     order, other = (np.random.default_rng(each).permutation(num_states) for each in (seed, seed + 1))
     chosen = order[:states]
     return Sample(chosen, other[:others], min(num_states, others, -(-pairs // chosen.size)))
@@ -56,7 +56,7 @@ def agreement(
 def neighbours_kept(
     found: Float[np.ndarray, "Q C"], exact: Float[np.ndarray, "Q C"], *, count: int, tolerance: float
 ) -> float:
-    """Of the `count` nearest by the distance found, the share that are no further than the `count`-th nearest is.
+    """Share of the `count` neighbours found that are no further than the true `count`-th neighbour.
 
     So each of several that are equally near is as good as another.
     """

@@ -64,7 +64,7 @@ def _grid(side: int, discount: float, seed: int) -> World:
 
 
 def _windows(plane: Float[np.ndarray, "H W"], outside: float) -> Float[np.ndarray, "S C"]:
-    """What lies around each cell, row by row."""
+    """The window around each cell, row by row."""
     width = 2 * _REACH + 1
     padded = np.pad(plane, _REACH, constant_values=outside)
     return np.lib.stride_tricks.sliding_window_view(padded, (width, width)).reshape(plane.size, -1)

@@ -61,7 +61,7 @@ def run(config: Config, folder: Path, report: Callable[[Progress], None] = lambd
 
 
 def gains(frame: pd.DataFrame) -> pd.DataFrame:
-    """What each arm returns more than DQN does with the same seed at the same step."""
+    """Gain in return of each arm over DQN with the same seed at the same step."""
     returns = frame.loc[frame["name"] == "return", ["arm", "seed", "step", "value"]]
     both = returns[returns["arm"] != BASE].merge(
         returns[returns["arm"] == BASE], on=["seed", "step"], suffixes=("", "_of_dqn")

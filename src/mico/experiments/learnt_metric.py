@@ -1,4 +1,4 @@
-r"""What a table of vectors learns of the MICo distance from samples, pair by pair, against the exact distance.
+r"""The MICo distance that a table of vectors learns from samples, compared pair by pair with the exact one.
 
 $U_\omega$ can equal U only where the reduced distance fits on a sphere, as $\beta\theta$ does; and a loss has U as its
 fixed point only with the squared error and without self-pairs, whose two sides share one next state.

@@ -111,7 +111,7 @@ def plot(frame: pd.DataFrame) -> Figure:
 
 
 def _rows(results: Known, phase: str, wanted: Collection[tuple[Any, ...]]) -> pd.DataFrame:
-    """Of the runs that are wanted, whether they have come to their end or not."""
+    """Rows of the runs that are wanted, finished or not."""
     return of_runs(results.of[phase].rows, wanted).assign(phase=phase)[["phase", *COLUMNS]]
 
 

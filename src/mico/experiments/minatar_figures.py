@@ -80,7 +80,7 @@ def own_games(looked_at: Study) -> dict[str, pd.DataFrame]:
 
 
 def differences(frame: pd.DataFrame) -> pd.DataFrame:
-    """What MICo changes in each game, at the end (of returns also over the whole curve): means over pairs of runs.
+    """Differences that MICo makes in each game at the end, of returns also over the whole curve: means over pairs.
 
     Pairs have the same seed; intervals are Student's.
     """
@@ -212,7 +212,7 @@ def representations(frame: pd.DataFrame, agent: str, looks: Looks) -> Drawing | 
 
 
 def _looks(rows: pd.DataFrame) -> Looks:
-    """Of each metric, in the colour that reports give to an arm with it: in the order of its name, after none."""
+    """Style of each metric, in the colour that reports give to an arm with it."""
     metrics = _named(rows)["metric"].unique()
     return score_plots.styles(sorted(metrics, key=lambda metric: (metric != "none", metric)))
 
@@ -240,7 +240,7 @@ def _panels(bands: pd.DataFrame, by: str, labels: Mapping[str, str], looks: Look
 
 
 def weights_of(frame: pd.DataFrame) -> dict[str, Weights]:
-    """Those of each arm of the study that has MICo."""
+    """Weights of each arm of the study that has MICo."""
     rows = _named(frame[frame["phase"] == "study"]).assign(alpha=frame["metric.alpha"], beta=frame["metric.beta"])
     arms = rows[rows["metric"] != "none"].drop_duplicates(["agent", "metric"])
     return {f"{own['agent']} + {own['metric']}": Weights(own["alpha"], own["beta"]) for _, own in arms.iterrows()}

@@ -1,4 +1,4 @@
-"""Which runs the study on MinAtar has: a sweep over α and β, then every game with every agent and arm."""
+"""Runs of the study on MinAtar: a sweep over α and β, then every game with every agent and arm."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -115,7 +115,7 @@ class Config:
 
 
 class Weights(NamedTuple):
-    """Of the loss, and of the angle in it."""
+    """Weights α of the MICo loss and β of the angular distance in it."""
 
     alpha: float
     beta: float
@@ -131,7 +131,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of its folder; a study with other weights is another."""
+        """Name of the folder; a study with other weights has another."""
         weights = [Weights(*variant.values()) for variant in self.sweep.variants if variant]
         words = [f"a{one.alpha:g}b{one.beta:g}" for one in weights]
         return "-".join([self.phase, self.agent, self.game, *words])
@@ -142,7 +142,7 @@ class Part(NamedTuple):
 
 
 def key_of(cell: Cell) -> tuple[Any, ...]:
-    """As results name a run: agent, metric, env, seed, and the weights or None."""
+    """The key of a run in results: agent, metric, env, seed, and the weights or None."""
     fields = dict(cell.fields)
     weights = (fields.get("metric.alpha"), fields.get("metric.beta"))
     return (cell.agent, cell.metric, cell.env, cell.seed, *weights)
@@ -150,7 +150,7 @@ def key_of(cell: Cell) -> tuple[Any, ...]:
 
 @cache
 def paper_weights(agent: str) -> Weights:
-    """As the paper has them for an agent."""
+    """The paper's weights for an agent."""
     return Weights(PRESETS["minatar"][agent].alpha, MICo().beta)
 
 
@@ -187,7 +187,7 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
 
 
 def best_weights(rows: pd.DataFrame) -> Weights | None:
-    r"""Those whose mean over games of $(x - f) / (b - f)$ is largest, of one agent's sweep.
+    r"""The weights of one agent's sweep whose mean over games of $(x - f) / (b - f)$ is largest.
 
     x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
     for nothing, weights that lack one of the others too. None if nothing is left.

@@ -1,4 +1,4 @@
-"""What is known of the study: results that the package has and those of a folder, what they lack, what that takes."""
+"""Results of the study in the package and in a folder, the runs that are missing, and the time these take."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class Missing(NamedTuple):
 
 
 def known(folder: Path, config: Config) -> Known:
-    """What the package has of runs as long as these, and what the folder has."""
+    """Results of runs of this length, from the package and from the folder."""
     if config.results and not config.train and (not folder.is_dir() or any(folder.glob("*.csv"))):
         raise ValueError(f"results must be a folder with {' or '.join(PHASES)} in it, but is {config.results!r}")
     lengths: dict[Phase, int] = {"alpha-beta": config.sweep_steps, "study": config.steps}
@@ -48,13 +48,13 @@ def parts_of(config: Config, results: Known, agent: str) -> Iterator[Part]:
 
 
 def lacking(part: Part, results: Known) -> Missing:
-    """What there is to train of a part."""
+    """The missing runs of a part."""
     reached = results.reached[part.phase]
     return Missing(part, [cell for cell in part.cells if reached.get(key_of(cell)) != part.sweep.steps])
 
 
 def sentences(parts: Sequence[Missing], config: Config) -> list[str]:
-    """What is missing, and about how long it would take to train."""
+    """Sentences about the missing runs, and about how long their training takes."""
     if not parts:
         return []
     lines = [f"{one.part.name}: {len(one.cells)} of {len(one.part.cells)} runs are missing" for one in parts]

@@ -25,7 +25,7 @@ class Solver:
 
 
 def timed(work: Callable[[], SolverResult], repeats: int) -> tuple[SolverResult, float]:
-    """What it returns, and the seconds of CPU of the quickest of some runs (fewer where they are long)."""
+    """Run the work several times, fewer where it is long; return its result and the CPU seconds of the quickest."""
     times: list[float] = []
     while True:
         start = time.process_time()

@@ -191,7 +191,7 @@ def _measured(cell: Cell) -> pd.DataFrame:
 
 
 def _chain(grid: str, run: int, config: Config) -> tuple[Chain, int]:
-    """What all features of one run share, goal and policy, and the seed of those that are random."""
+    """The chain of one run, whose goal and policy all features share, and the seed of random features."""
     options = {"discount": config.discount, "dynamics": config.dynamics}
     found = make(grid, **options)
     draw = np.random.default_rng([run, found.mdp.num_states])

@@ -42,7 +42,7 @@ _SYMBOLS = {
 
 @dataclass(frozen=True)
 class Config:
-    """Which Garnets, how many of each size, how many policies on each, and the distances to measure."""
+    """Sizes and number of the Garnets, policies on each, and the distances to measure."""
 
     states: Annotated[tuple[int, ...], tyro.conf.arg(help="Numbers of states of the Garnet MDPs.")] = tuple(
         range(2, 21)
@@ -180,7 +180,7 @@ def _measured(cell: Cell) -> pd.DataFrame:
 
 
 def _gaps(name: str, mdp: MDP, policies: Float[np.ndarray, "B S A"]) -> dict[str, float]:
-    """What one distance leaves between itself and the values of each policy."""
+    """The gap between one distance and the differences of values of each policy."""
     solution = solve(name, mdp) if METRICS[name].on == "mdp" else solve_policies(name, mdp, policies)
     distances = np.broadcast_to(solution.matrix, (len(policies), mdp.num_states, mdp.num_states))
     values = [mdp.chain(policy).value() for policy in policies]

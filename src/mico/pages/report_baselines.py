@@ -1,4 +1,4 @@
-"""What arms are measured against: another arm, and a scale for each environment."""
+"""Baselines of a report: the arm that another is compared with, and the scale of each environment."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the figures of a report say of a study: over which environments, on which scale, and what it lacks."""
+"""Captions of a report's figures: the environments and the scale of a study, and what it lacks."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ def not_aggregated(study: Study) -> str | None:
 
 
 def too_few_seeds(study: Study) -> str | None:
-    """Which arm has no interval, if there is one."""
+    """Why there are no intervals: the first arm that has a single seed, or None."""
     alone = [arm for arm, table in study.tables.items() if len(table) < 2]
     return f"{alone[0]} has a single seed" if alone else None
 

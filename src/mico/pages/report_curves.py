@@ -15,7 +15,7 @@ _DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "16 7"), strict=True))
 
 
 def curve_data(curves: pd.DataFrame, style_of: Mapping[str, Style] | None = None) -> dict[str, Any]:
-    """What the page holds of `training_curves`: arms with their looks, and for each environment steps and numbers."""
+    """Pack training curves for the page: arms with their styles, and for each environment steps and numbers."""
     looks = style_of or arm_styles(curves)
     bands = mean_intervals(curves, ("env", "arm", "step"), LEVEL)
     drawn = set(curves["arm"])

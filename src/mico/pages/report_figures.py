@@ -230,7 +230,7 @@ _FIGURES: Sequence[Callable[[Study], Iterator[Drawing | Undrawn]]] = (
 
 
 def _random_scores(study: Study, base: str) -> dict[str, float]:
-    """Of Atari games those of a random policy; elsewhere what the baseline scores at first stands for it."""
+    """Scores of a random policy: published ones for Atari, elsewhere the first returns of the baseline."""
     if study.scale == "human":
         return random_scores(study.frame["env"].unique())
     return first_returns(study.frame, base).to_dict()

@@ -1,4 +1,4 @@
-"""What a reader of a report should know first."""
+"""Notes at the top of a report."""
 
 from collections.abc import Sequence
 

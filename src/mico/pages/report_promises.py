@@ -1,4 +1,4 @@
-"""What folders of runs promise and do not hold: runs that never began or lost a file, and fleets that failed."""
+"""Runs that folders list but do not hold: runs that never began or lost a file, and fleets that failed."""
 
 import json
 from collections.abc import Iterable
@@ -32,14 +32,14 @@ def unkept_promises(folder: Path, fleets: Iterable[Path]) -> list[str]:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in words."""
+    """The reason of the failure, as a phrase."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def _listed(file: Path, key: str, sentences: list[str]) -> list[Any]:
-    """What a manifest lists; nothing, and a sentence, if it is damaged."""
+    """The fleets or runs that a manifest lists; none, and a sentence, if it is damaged."""
     try:
         found = json.loads(file.read_bytes())[key] if file.is_file() else []
         if key == "fleets":

@@ -1,4 +1,4 @@
-"""What was run, as tables: arms and environments, and the settings of the arms."""
+"""Tables of what was run: arms and environments, and the settings of the arms."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ def missing_seeds(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def unfinished(records: Iterable[Record]) -> list[str]:
-    """Where runs are that are not finished; many of a fleet that are equally far in one sentence."""
+    """Sentences on how far unfinished runs are; those of a fleet that are equally far share one."""
     groups: dict[tuple[Path, str], list[str]] = {}
     for record in records:
         if record.state != "finished":

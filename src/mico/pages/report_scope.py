@@ -1,4 +1,4 @@
-"""Which runs are compared, and up to which step."""
+"""The runs that a report compares, and the step up to which it does."""
 
 from collections.abc import Mapping, Sequence
 

@@ -14,7 +14,7 @@ LABELS = {"iqm": "IQM", "mean": "mean", "median": "median", "optimality-gap": "o
 
 
 def aggregates(study: Study) -> list[str]:
-    """Those that tell something: of one environment mean and median are the same, and raw scores have no optimum."""
+    """The aggregates worth showing: with one environment mean and median are equal, and raw scores have no optimum."""
     several = len(study.shared_envs) > 1
     wanted = {"iqm": True, "mean": True, "median": several, "optimality-gap": study.scale != "none"}
     return [name for name in AGGREGATES if wanted[name]]
@@ -80,11 +80,11 @@ class Pair(NamedTuple):
     y: pd.DataFrame
 
     def probability(self, study: Study) -> Estimate:
-        """Of a run of the arm to score more than one of the baseline."""
+        """Estimate the probability that a run of the arm scores more than a run of the baseline."""
         return improvement_probability(self.x, self.y, **study.bootstrap)
 
     def differences(self, study: Study) -> dict[str, Estimate]:
-        """Of aggregates, paired by the seeds that both have; none where there are none, or scales differ."""
+        """Differences of aggregates, paired by shared seeds; none where no seed is shared, or scales differ."""
         seeds = self.x.index.intersection(self.y.index)
         if seeds.empty or (study.scale == "none" and self.x.shape[1] > 1):
             return {}

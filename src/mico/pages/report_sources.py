@@ -1,4 +1,4 @@
-"""What a report is made of: runs on disk, sound or not, finished or not, and other people's results."""
+"""Sources of a report: runs on disk, finished or not, damaged or not, and results of other software."""
 
 import errno
 import json
@@ -36,7 +36,7 @@ class Record:
 
     @property
     def state(self) -> str:
-        """Where it is, in words."""
+        """How far the run is, as a phrase."""
         if self.frozen is not None:
             return f"frozen at step {self.frozen:,}, not finite"
         if not self.scored:
@@ -102,7 +102,7 @@ def _named(frame: pd.DataFrame, source: str) -> pd.DataFrame:
 
 
 def _read_tables(folder: Path, unread: list[str], seen: set[Path]) -> list[pd.DataFrame]:
-    """Those that `mico collect` wrote into a folder."""
+    """Read the tables that `mico collect` wrote into a folder."""
     found = []
     for table in tables(folder):
         if not _first_time(table, seen):

@@ -21,7 +21,7 @@ from mico.results.statistics import MOST_RESAMPLES, Estimate, estimate
 
 
 class Choices(NamedTuple):
-    """What can be asked of a report; None leaves a choice to the data."""
+    """Choices that a report leaves to its user; None lets the data decide."""
 
     normalise: str | None
     baseline: str | None
@@ -55,7 +55,7 @@ class Study:
 
     @cached_property
     def scores(self) -> Scores:
-        """The same on the report's scale."""
+        """The scores on the report's scale."""
         return tabulate(self.scaled, last=self.choices.last)
 
     @cached_property
@@ -115,7 +115,7 @@ class Study:
 
     @cached_property
     def targets(self) -> pd.DataFrame:
-        """What counts as learnt, by environment."""
+        """The return that counts as learnt, by environment."""
         return learning_targets(cut(self.frame, self.steps), self.returns[0])
 
     @cached_property
@@ -196,7 +196,7 @@ def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFr
 
 
 def _frame_skip(sources: Sources) -> int:
-    """What all runs have, if their settings say so; of other people's tables it is not known."""
+    """The frame skip that all runs share, or 1 where it is not known."""
     parts = [(record.config.get("settings") or {}).get("env") or {} for record in sources.records]
     skips = {part.get("frame_skip") for part in parts}
     whole = {record.name for record in sources.records} == set(sources.frame["run"])
@@ -205,7 +205,7 @@ def _frame_skip(sources: Sources) -> int:
 
 
 def _at(step: int, farthest: dict[str, int]) -> dict[str, int]:
-    """The same step in every environment, if every arm has come so far."""
+    """The given step for every environment, if every arm has reached it."""
     env = min(farthest, key=farthest.__getitem__)
     if step > farthest[env]:
         raise ValueError(f"step must be one that every arm has reached, {farthest[env]} at most in {env}, got {step}")

@@ -1,1 +1,1 @@
-"""What turns numbers into evidence: figures and files. Sees arrays and DataFrames, never where they come from."""
+"""Statistics, figures and files of results, from arrays and DataFrames alone."""

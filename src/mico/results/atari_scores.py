@@ -1,4 +1,4 @@
-"""What a random policy and a human player score in Atari games, for human-normalised scores.
+"""Scores of a random policy and of a human player in Atari games, for human-normalised scores.
 
 The scores of the 57 games that have both are those that DeepMind publishes with DQN Zoo: episodes of at most 108,000
 frames that start with up to 30 no-ops. For Video Pinball another published table, that of MuZero's paper, has a random
@@ -126,11 +126,11 @@ def is_game(env: str) -> bool:
 
 
 def random_scores(envs: Iterable[str]) -> dict[str, float]:
-    """What a random policy scores in each of these Atari environments."""
+    """The score of a random policy in each of these Atari environments."""
     return {env: REFERENCES[game(env)].random for env in envs}
 
 
 def _spelt(env: str) -> tuple[str, str, str]:
-    """What is before the slash, the slash, and the name in small letters and digits alone."""
+    """Split a name at its slash; the last part in lower-case letters and digits alone."""
     prefix, slash, name = env.lower().rpartition("/")
     return prefix, slash, re.sub("[^a-z0-9]", "", _SUFFIX.sub("", name))

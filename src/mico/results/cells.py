@@ -1,4 +1,4 @@
-"""What each run scored, in tables without a gap; with every result come sentences about what it leaves out."""
+"""Scores of runs as tables without gaps; with each come sentences about what is left out."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -94,7 +94,7 @@ def write(condensed: Condensed, out: Path) -> list[Path]:
 
 
 def read(folder: Path) -> Condensed:
-    """What `write` wrote, nothing where there is no such file."""
+    """Read what `write` wrote; nothing where there is no such file."""
     found = NOTHING
     for table in sorted(folder.glob("*.csv")):
         try:
@@ -136,7 +136,7 @@ def of_length(condensed: Condensed, steps: int) -> Condensed:
 
 
 def of_runs(rows: pd.DataFrame, runs: Collection[tuple[Any, ...]]) -> pd.DataFrame:
-    """Those of some runs, which are named as by `reached`."""
+    """Select the rows of some runs, by the names that `reached` gives."""
     named = rows[KEY].astype(object).where(rows[KEY].notna(), None)
     return rows[np.array([run in runs for run in named.itertuples(index=False, name=None)], dtype=bool)]
 
@@ -191,7 +191,7 @@ def _farthest(logs: Iterable[Logged]) -> list[Logged]:
 
 
 def _record(fleet: Path, runs: Sequence[Logged]) -> dict[str, Any]:
-    """Where the runs of a fleet come from, and what is needed to train them again."""
+    """The origin of the runs of a fleet, with all that is needed to train them again."""
     first = runs[0].config
     settings = {run.config["metric"] or "none": _shared(run.config["settings"]) for run in runs}
     timing = fleet / "timing.jsonl"
@@ -208,7 +208,7 @@ def _record(fleet: Path, runs: Sequence[Logged]) -> dict[str, Any]:
 
 
 def _shared(settings: dict[str, Any]) -> dict[str, Any]:
-    """What runs of an agent with a metric loss in an environment have in common: all but seed and weights."""
+    """Settings that runs of an agent, metric loss and environment share: all but seed and weights."""
     own = {part: value for part, value in settings.items() if part != "seed"}
     weights = [name.partition(".")[2] for name in WEIGHTS]
     metric = {name: value for name, value in (own["metric"] or {}).items() if name not in weights}
@@ -216,7 +216,7 @@ def _shared(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(settings: dict[str, Any]) -> dict[str, Any]:
-    """What a record says of a run with these settings."""
+    """The record of a run with these settings."""
     metric = (settings["metric"] or {"name": "none"})["name"]
     return {part: settings[part]["name"] for part in ("agent", "env")} | {"settings": {metric: _shared(settings)}}
 
@@ -230,7 +230,7 @@ def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any
 
 
 def _seconds(timing: Sequence[dict[str, Any]]) -> float:
-    """Of all starts together: the clock of a file begins anew with each."""
+    """Seconds of all starts together, as the clock of the file begins anew with each."""
     spent = [float(row["seconds"]) for row in timing if isinstance(row.get("seconds"), int | float)]
     ends = [one for one, after in zip(spent, [*spent[1:], 0.0]) if after <= one]
     return round(sum(ends), 1)
@@ -272,6 +272,6 @@ def _five_digits(number: float) -> str:
 
 
 def _exact(number: float) -> str:
-    """As short as reads as the same number: weights are part of a run's name."""
+    """The shortest text that reads as the same number, since weights are part of a run's name."""
     short = f"{number:g}"
     return short if float(short) == number else repr(float(number))

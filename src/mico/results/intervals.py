@@ -26,7 +26,7 @@ def mean_interval(values: Float[np.ndarray, " N"], level: float = 0.95) -> tuple
 
 
 def mean_intervals(frame: "pandas.DataFrame", by: Sequence[str], level: float = 0.95) -> "pandas.DataFrame":
-    """The same of `value` for each group of rows: the columns `by`, then value, low, high and count."""
+    """Mean and interval of `value` for each group of rows: the columns `by`, then value, low, high and count."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, but is {level}")
     import pandas as pd

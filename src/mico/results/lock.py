@@ -62,7 +62,7 @@ class _Lock:
                 os.unlink(self.path)
 
     def holder(self) -> str:
-        """Who holds the lock, as the file says."""
+        """The process that holds the lock, as the file says."""
         return os.pread(self.descriptor, 1000, 0).decode(errors="replace").strip("\0 \n") or "another process"
 
 

@@ -1,4 +1,4 @@
-"""What runs leave behind as rows: one append-only JSONL file a run, and all of them as one tidy DataFrame."""
+"""Logs of runs: an append-only JSONL file for each, read as one tidy DataFrame."""
 
 import errno
 import json
@@ -70,7 +70,7 @@ class Log:
 
 
 class TensorBoard:
-    """The same rows as scalars for TensorBoard, to look at: the record is the log.
+    """Log rows as scalars for TensorBoard, to look at; the record is the log.
 
     A resumed run says after which step: what was shown beyond it disappears.
     """
@@ -98,7 +98,7 @@ class TensorBoard:
 
 
 def summary_writer() -> Any:
-    """What writes files for TensorBoard, an extra; if it is missing, the error says what to install."""
+    """Import the writer of TensorBoard files, an optional dependency; an error says what to install."""
     try:
         from tensorboardX import SummaryWriter
     except ModuleNotFoundError as error:
@@ -195,7 +195,7 @@ def _tidy(folder: Path, config: Mapping[str, Any]) -> "pandas.DataFrame":
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The same, each with what it holds."""
+    """Read the rows of a log; a last line that is still being written is left out."""
     lines = path.read_bytes().split(b"\n")
     last = lines.pop()  # after the last line's end: nothing, or a row still being written
     try:

@@ -101,7 +101,7 @@ def save(figure: Figure, path: Path) -> list[Path]:
 
 
 def drawn(figure: Figure) -> dict[str, bytes]:
-    """What the figure's files hold, by their endings."""
+    """The content of a figure's files, by their endings."""
     png, pdf, layout = io.BytesIO(), io.BytesIO(), figure.get_layout_engine()
     figure.savefig(png, format="png", dpi=150, bbox_inches="tight")
     figure.set_layout_engine("none")  # all has its place now, and finding it is a third of the work

@@ -51,7 +51,7 @@ def median(scores: Float[np.ndarray, "*batch runs tasks"]) -> Float[np.ndarray, 
 
 
 def optimality_gap(scores: Float[np.ndarray, "*batch runs tasks"]) -> Float[np.ndarray, "*batch"] | float:
-    r"""What scores lack of 1, $\mathbb E \max(1 - x, 0)$: more than 1 somewhere does not make up for less elsewhere."""
+    r"""Optimality gap $\mathbb E \max(1 - x, 0)$: scores above 1 do not make up for those below."""
     return np.maximum(1 - scores, 0).mean(axis=(-2, -1))
 
 
@@ -120,7 +120,7 @@ def profile(
     passed = np.searchsorted(thresholds, values, side="left")  # how many of the thresholds a score is above
 
     def shares(passed: Int[np.ndarray, "count runs tasks"]) -> Float[np.ndarray, "count thresholds"]:
-        """Of each score only the number of thresholds counts: as many pass the k-th as have a number above k."""
+        """Shares of scores above each threshold, by counting how many thresholds each score passes."""
         count, bins = len(passed), thresholds.size + 1
         own = np.arange(count)[:, None, None] * bins + passed
         histogram = np.bincount(own.ravel(), minlength=count * bins).reshape(count, bins)
@@ -163,7 +163,7 @@ class _Bootstrap:
 def _rows(
     rng: np.random.Generator, count: int, values: Real[np.ndarray, "runs tasks"]
 ) -> Int[np.ndarray, "count runs tasks"]:
-    """Which runs each resample takes: in every task as many as there are, each as likely, and again."""
+    """Draw the runs of each resample: in every task as many as there are, with replacement."""
     return rng.integers(len(values), size=(count, *values.shape))
 
 

@@ -111,7 +111,7 @@ class Stills(Sequence[Image.Image]):
         return image
 
     def _draw_strip(self, draw: ImageDraw.ImageDraw) -> None:
-        """What is expected at each step, where rewards came, and where episodes ended."""
+        """Draw the expected return at each step, the rewards, and the ends of episodes."""
         low, high = _bounds(self._play.worth)
         bottom = _CURVE + _STRIP
         scale = (_STRIP - 8) / (high - low)
@@ -183,7 +183,7 @@ class Stills(Sequence[Image.Image]):
 
 
 def _bounds(numbers: Float[np.ndarray, "..."]) -> tuple[float, float]:
-    """What an axis has to hold, 0 in it."""
+    """The range of an axis, which includes 0."""
     low, high = min(float(numbers.min()), 0.0), max(float(numbers.max()), 0.0)
     return low, low + ((high - low) or 1.0)
 
@@ -200,12 +200,12 @@ def _paste(image: Image.Image, picture: UInt8[np.ndarray, "H W 3"], corner: tupl
 
 
 def _cut(words: str, width: int, font: ImageFont.FreeTypeFont) -> str:
-    """As much of the words as fits into so many pixels."""
+    """Cut words to what fits into so many pixels."""
     fitting = (words[:count] + "…" for count in range(len(words) - 1, 0, -1))
     return words if font.getlength(words) <= width else next(one for one in fitting if font.getlength(one) <= width)
 
 
 @cache
 def _font(name: str, size: int) -> ImageFont.FreeTypeFont:
-    """Of those that Matplotlib brings, which know Greek letters."""
+    """A font of Matplotlib, which has Greek letters."""
     return ImageFont.truetype(str(Path(matplotlib.get_data_path()) / "fonts" / "ttf" / f"{name}.ttf"), size)

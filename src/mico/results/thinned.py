@@ -50,7 +50,7 @@ class Logged(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Of the curve: without what says that the run froze."""
+        """Rows of the curve, without the row that says that the run froze."""
         return [row for row in self.log if "not_finite_at" not in row]
 
     @property

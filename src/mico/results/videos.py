@@ -111,7 +111,7 @@ def _mp4(images: Sequence[Image.Image], fps: float) -> bytes:
 
 
 def _encoder() -> str:
-    """Where it is."""
+    """The path of ffmpeg, which encodes mp4 videos."""
     try:
         from imageio_ffmpeg import get_ffmpeg_exe
     except ModuleNotFoundError as error:

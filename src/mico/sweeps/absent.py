@@ -1,4 +1,4 @@
-"""What a run of a sweep is like; of environments whose packages are not here, what can be said without them."""
+"""Fields and sizes of a sweep's runs, also for environments whose packages are not installed."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -69,7 +69,7 @@ class Absent(AbstractHostEnv):
 
 @cache
 def shape_of(env: str, agent: str, metric: str, preset: str | None) -> Shape:
-    """What runs with parts of these names are like; unknown names are refused."""
+    """The shape of runs with parts of these names; unknown names are refused."""
     choice = Choice(env, agent, metric, preset)
     choice.check()
     options = {f"{part}.{option.name}": option for part, own in choice.options().items() for option in own}
@@ -77,7 +77,7 @@ def shape_of(env: str, agent: str, metric: str, preset: str | None) -> Shape:
 
 
 def _missing(env: str) -> str | None:
-    """What an environment needs that is not here."""
+    """The error about a package that an environment lacks here, or None."""
     if env.partition("/")[0] in _OF_PACKAGES:
         try:
             environment(env)

@@ -28,7 +28,7 @@ _SAVING = 120.0  # seconds that tasks have to save where they are when the drive
 
 
 class Need(NamedTuple):
-    """What a fleet takes of its node, and how often it is tried again where its node or its process was lost."""
+    """Resources that a fleet reserves on its node, and how often it is restarted when node or process is lost."""
 
     cpus: float = 1.0
     gpus: float | None = None
@@ -133,7 +133,7 @@ def _work(fleet: Fleet, out: Path, manner: Manner, cpus: float, modules: tuple[s
 
 
 def _result(fleet: Fleet, out: Path, reference: Any) -> Status:
-    """What a task returned; what Ray says of one that returned nothing."""
+    """The status that a task returns, or a failure with the error that Ray reports."""
     try:
         return ray.get(reference)
     except RayError as error:

@@ -1,4 +1,4 @@
-"""What a sweep takes before it begins: fleets, memory and, from measured paces, time."""
+"""Estimates of a sweep before it starts: fleets, memory and, from measured speeds, time."""
 
 import heapq
 import math

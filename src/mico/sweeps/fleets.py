@@ -48,7 +48,7 @@ def finished(fleet: Fleet, out: Path) -> bool:
 
 
 def frozen(fleet: Fleet, out: Path) -> list[str]:
-    """Those of its runs that stopped learning because they were not finite, and where."""
+    """The runs of a fleet that stopped learning because a loss was not finite, with the step."""
     logs = [out / fleet.name / member.name / "log.jsonl" for member in fleet.members]
     return [
         f"{fleet.name}/{log.parent.name} at step {row['not_finite_at']:,}"
@@ -60,7 +60,7 @@ def frozen(fleet: Fleet, out: Path) -> list[str]:
 
 
 def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress], None]) -> None:
-    """As soon as nobody else writes its folder."""
+    """Train a fleet as soon as no other process writes its folder."""
     options = {"steps": fleet.steps, "resume": True, "manner": manner, "labels": fleet.labels(), "report": report}
     deadline = time.monotonic() + _PATIENCE
     while True:

@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def shape(self) -> Shape:
-        """What its run is like."""
+        """The shape of the cell's run."""
         return shape_of(self.env, self.agent, self.metric, self.preset)
 
 

@@ -37,7 +37,7 @@ def in_turn(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch) ->
 
 
 def in_processes(fleets: Sequence[Fleet], out: Path, manner: Manner, watch: Watch, *, count: int) -> None:
-    """So many at a time; cores are shared evenly, and memory is taken as it is needed."""
+    """Train several fleets at a time in processes that share the cores evenly; memory is taken as needed."""
     context = multiprocessing.get_context("spawn")
     cores = max(1, (os.cpu_count() or 1) // count)
     waiting, active = list(fleets), {}
@@ -77,7 +77,7 @@ def _work(fleet: Fleet, out: Path, manner: Manner, cores: int) -> None:
 
 
 def _end(fleet: Fleet, out: Path, process: SpawnProcess) -> Status:
-    """What a process left; one that was killed left nothing that says so."""
+    """The status that a process left; a failure, if it was killed."""
     process.join()
     status = read_status(out, fleet.name)
     if status.state in ("waiting", "running"):

@@ -1,4 +1,4 @@
-"""What a sweep's folder holds: sweep.json with its fleets, which are kept, and the state of each in status/."""
+"""The folder of a sweep: sweep.json with its fleets, which stay as they are, and the state of each in status/."""
 
 import json
 from collections.abc import Collection, Sequence

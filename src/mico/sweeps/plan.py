@@ -34,11 +34,11 @@ class Fleet(NamedTuple):
 
     @property
     def missing(self) -> str | None:
-        """What it lacks to be run here."""
+        """The error about a package that the fleet's environment lacks on this machine, or None."""
         return self.members[0].cell.shape.missing
 
     def runs(self) -> list[Run]:
-        """As they are computed: a baseline beside a metric loss as that loss with weight 0, which is the same."""
+        """The runs as they are computed: a baseline beside a metric loss is the same as that loss with weight 0."""
         runs = [_run(member.cell, self.steps) for member in self.members]
         metric = next((run.metric for run in runs if run.metric is not None), None)
         return [run if run.metric is not None or metric is None else _weightless(run, metric) for run in runs]
@@ -48,7 +48,7 @@ class Fleet(NamedTuple):
         return jax.tree.structure(self.runs()[0]), len(self.members)
 
     def labels(self) -> list[Label]:
-        """What the runs are called, and what they stand for: the baseline, where a loss has weight 0."""
+        """Names of the runs and what they stand for: the baseline, where a loss has weight 0."""
         return [
             Label(member.name, describe(_run(member.cell, self.steps)), dict(member.varied)) for member in self.members
         ]

@@ -68,7 +68,7 @@ def write_status(out: Path, fleet: str, status: Status) -> None:
 
 
 def running(progress: Progress) -> Status:
-    """Of a fleet that trains."""
+    """The state of a fleet that is training."""
     returns = tuple(None if math.isnan(value) else float(value) for value in progress.returns)
     return Status("running", progress.step, returns)
 
