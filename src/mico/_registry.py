@@ -74,8 +74,8 @@ class Registry(MutableMapping[str, T], Generic[T]):
             )
         self._find_entry_points()
         if name in self._entries and _is_same(self._entries[name], value):
-            self._entries[name] = self._checked(name, value)
-            return self._entries[name]
+            entry = self._entries[name] = self._checked(name, value)
+            return entry
         if name in self._entries and not (replace and self._origin[name] == "a call"):
             hint = "; replace=True replaces it" if self._origin[name] == "a call" and not replace else ""
             raise ValueError(
