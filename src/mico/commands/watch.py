@@ -15,7 +15,7 @@ from mico.deep.config.run import describe
 from mico.deep.envs import Tabular
 from mico.deep.envs.host.episodes import episode_seed
 from mico.deep.trained.render import check_pictures, pictures, state_names
-from mico.deep.trained.rollout import Seen, distinct, play, returned
+from mico.deep.trained.rollout import Rollout, play, return_so_far, unique_observations
 from mico.deep.trained.similarity import Distance, Neighbours, distance_name, neighbours
 from mico.results.log import run_folders
 from mico.results.stills import SIDE, SMALL, Play, Stills
@@ -76,7 +76,7 @@ def main(argv: list[str]) -> None:
     console = Console(highlight=False, markup=False, soft_wrap=True)
     with console.status("playing"):
         length = {"steps": options.steps, "episodes": options.episodes}
-        seen = play(trained, **length, seed=options.seed, epsilon=options.epsilon, rendered=SIDE)
+        seen = play(trained, **length, seed=options.seed, epsilon=options.epsilon, image_side=SIDE)
         stored, near = _alike(trained, seen, options)
     with console.status("drawing"):
         write_video(out, Stills(_play(trained, seen, (stored, near), options)), fps=options.fps)
@@ -103,16 +103,16 @@ def _folder(given: Path) -> Path:
     return inside[0] if len(inside) == 1 else given
 
 
-def _alike(trained: Trained, seen: Seen, options: Options) -> tuple[Seen, Neighbours]:
+def _alike(trained: Trained, seen: Rollout, options: Options) -> tuple[Rollout, Neighbours]:
     """Store frames of other episodes than those shown, and find the nearest of them to each step."""
     steps = options.memory if options.neighbours else 1
     other = episode_seed(options.seed, 1)
     chance = {"seed": other, "epsilon": options.memory_epsilon}
-    stored = distinct(play(trained, steps=steps, episodes=None, **chance, rendered=SMALL))
+    stored = unique_observations(play(trained, steps=steps, episodes=None, **chance, image_side=SMALL))
     return stored, neighbours(trained, seen, stored, count=options.neighbours, distance=options.distance)
 
 
-def _play(trained: Trained, seen: Seen, alike: tuple[Seen, Neighbours], options: Options) -> Play:
+def _play(trained: Trained, seen: Rollout, alike: tuple[Rollout, Neighbours], options: Options) -> Play:
     described, env = describe(trained.settings), trained.settings.env
     stored, near = alike
     metric = "no metric" if described["metric"] is None else described["metric"]["name"]
@@ -121,14 +121,14 @@ def _play(trained: Trained, seen: Seen, alike: tuple[Seen, Neighbours], options:
     return Play(
         title=f"{env.name}   {agent}   {trained.step:,} steps",
         actions=env.action_names,
-        pictures=pictures(env, seen.frame) if seen.rendered is None else seen.rendered,
+        pictures=pictures(env, seen.frame) if seen.image is None else seen.image,
         values=seen.values,
-        worth=seen.worth,
+        worth=seen.state_value,
         action=seen.action if env.spec.num_actions else None,
         reward=seen.reward,
-        returned=returned(seen),
+        returned=return_so_far(seen),
         ended=seen.ended,
-        stored=pictures(env, stored.frame) if stored.rendered is None else stored.rendered,
+        stored=pictures(env, stored.frame) if stored.image is None else stored.image,
         neighbours=near.index,
         distances=near.distance,
         labels=state_names(env, seen.frame),
@@ -137,8 +137,8 @@ def _play(trained: Trained, seen: Seen, alike: tuple[Seen, Neighbours], options:
     )
 
 
-def _returns(seen: Seen) -> str:
-    totals = returned(seen)
+def _returns(seen: Rollout) -> str:
+    totals = return_so_far(seen)
     whole = ", ".join(f"{total:.4g}" for total in totals[seen.ended])
     if seen.ended[-1]:
         return f"return {whole}"

@@ -49,6 +49,11 @@ class AbstractEnv(ConfigModule):
         """A name for each action, or for each number of an action that is a vector."""
         return naming.numbered_actions(self.spec)
 
+    @property
+    def most_at_once(self) -> int | None:
+        """How many side by side are worth having; None: any number."""
+        return None
+
     def draw(self, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"] | None:
         """Draw frames as images for `mico watch`, or return None: planes, bytes and bits are then drawn as such."""
         return None

@@ -1,6 +1,8 @@
-"""A trained run at play, with all that there is to see: frames, representations, values, actions and rewards."""
+"""Steps of a trained run in its environment: `evaluate` adds up their rewards, `mico watch` shows all of them."""
 
-from typing import Any, NamedTuple
+from collections.abc import Generator
+from functools import partial
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -11,33 +13,101 @@ from mico.deep.config.run import Run
 from mico.deep.envs import AbstractEnv, AbstractHostEnv, Episodes
 from mico.deep.learner import acting
 from mico.deep.replay import frame_stack
-from mico.deep.trained.evaluate import CHUNK
 from mico.deep.trained.render import shrunk
-from mico.deep.trained.trained import Trained
 from mico.deep.types import Params
 
+_CHUNK = 250  # steps that an environment inside JAX plays in one program
 
-class Seen(NamedTuple):
-    """Each step of some episodes: what was seen, how it was represented and valued, what was done and what it paid.
 
-    Values are of the actions; where these are vectors, the numbers of what the actor would do stand in their place.
+@runtime_checkable
+class TrainedRun(Protocol):
+    """A run and its parameters, as `Trained` has them."""
+
+    settings: Run
+    params: Params
+
+
+class Rollout(NamedTuple):
+    """Steps, each with what the agent saw, made of it and did, and what came of that.
+
+    Values are of the actions; of an agent whose actions are vectors, the numbers of its mean action stand in their
+    place. `image` is what the environment drew of itself.
     """
 
     frame: Shaped[np.ndarray, "T ..."]
     observation: Shaped[np.ndarray, "T ..."]
     representation: Float[np.ndarray, "T D"]
     values: Float[np.ndarray, "T A"]
-    worth: Float[np.ndarray, " T"]
+    state_value: Float[np.ndarray, " T"]
     action: Shaped[np.ndarray, "T ..."]
     reward: Float[np.ndarray, " T"]
     ended: Bool[np.ndarray, " T"]
-    rendered: UInt8[np.ndarray, "T H W 3"] | None = None
+    image: UInt8[np.ndarray, "T H W 3"] | None = None
+
+
+class Steps(NamedTuple):
+    """T steps in each of E environments; `details` has the other fields of `Rollout`, if they were asked for."""
+
+    reward: Shaped[Any, "T E"]
+    ended: Shaped[Any, "T E"]
+    details: dict[str, Any] | None = None
+
+
+def rollout(
+    trained: TrainedRun,
+    *,
+    episodes: int,
+    seed: int,
+    epsilon: float,
+    max_steps: int,
+    which: Int[np.ndarray, " E"] | None = None,
+    details: bool = False,
+    image_side: int | None = None,
+) -> Generator[Steps, None, None]:
+    """Play a trained run in many environments side by side; where an episode ends, the next one begins.
+
+    Args:
+        trained: The run.
+        episodes: How many environments there are; the first episode of each depends on the seed and its place alone.
+        seed: Random seed of environments and actions.
+        epsilon: Probability of a random action.
+        max_steps: Steps in each environment.
+        which: The environments to play, if not all of them.
+        details: Whether to compute all that `Rollout` has.
+        image_side: The longer side of the images of a host environment that draws itself; None draws none.
+
+    Yields:
+        The next steps of all environments.
+
+    Raises:
+        ValueError: If a number is out of its range.
+    """
+    for name, count in (("episodes", episodes), ("max_steps", max_steps)):
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, but is {count}")
+    if not 0 <= seed < 2**31:
+        raise ValueError(f"seed must lie in [0, 2³¹), but is {seed}")
+    if not 0 <= epsilon <= 1:
+        raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
+    reset_key, step_key = jax.random.split(jax.random.key(seed))
+    chance = _Chance(jnp.asarray(epsilon, dtype=float), step_key)
+    if isinstance(trained.settings.env, AbstractEnv):
+        return _in_jax(trained, reset_key, chance, episodes, max_steps, details=details)
+    which = np.arange(episodes) if which is None else which
+    seeds = np.asarray(jax.random.randint(reset_key, (episodes,), 0, 2**31 - 1))
+    return _on_host(trained, seeds, which, chance, max_steps, details=details, image_side=image_side)
 
 
 def play(
-    trained: Trained, *, steps: int, episodes: int | None, seed: int, epsilon: float, rendered: int | None = None
-) -> Seen:
-    """Play some episodes of a trained run; the first is that of `evaluate` for the same seed.
+    trained: TrainedRun,
+    *,
+    steps: int,
+    episodes: int | None,
+    seed: int,
+    epsilon: float,
+    image_side: int | None = None,
+) -> Rollout:
+    """Play a trained run with all that there is to see; the first episode is that of `evaluate` for the same seed.
 
     Args:
         trained: The run.
@@ -45,155 +115,165 @@ def play(
         episodes: Episodes after which to stop; None plays all of the steps.
         seed: Random seed of the environment and of the actions.
         epsilon: Probability of a random action.
-        rendered: Where a Gymnasium environment draws itself, the longer side of its images in pixels; None draws none.
+        image_side: The longer side of the images of a host environment that draws itself; None draws none.
 
     Returns:
-        What was seen at each step.
+        The steps.
+
+    Raises:
+        ValueError: If a number is out of its range.
     """
     for name, count in (("steps", steps), ("episodes", episodes)):
         if count is not None and count < 1:
             raise ValueError(f"{name} must be at least 1, but is {count}")
-    if not 0 <= seed < 2**31:
-        raise ValueError(f"seed must lie in [0, 2³¹), but is {seed}")
-    if not 0 <= epsilon <= 1:
-        raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
-    run, begin, go = trained.settings, *jax.random.split(jax.random.key(seed))
-    env = run.env
-    world = _Inside(env, begin) if isinstance(env, AbstractEnv) else _Outside(env, begin, rendered)
-    try:
-        return _played(trained, world, (jnp.asarray(epsilon, dtype=float), go), steps, episodes)
-    finally:
-        world.close()
+    found, over = [], 0
+    every = rollout(
+        trained, episodes=1, seed=seed, epsilon=epsilon, max_steps=steps, details=True, image_side=image_side
+    )
+    for chunk in every:
+        ended = chunk.ended[:, 0].cumsum() + over
+        length = len(ended) if episodes is None or ended[-1] < episodes else int((ended < episodes).sum()) + 1
+        one = {name: column[:length, 0] for name, column in (chunk.details or {}).items()}
+        found.append(one | {"reward": chunk.reward[:length, 0], "ended": chunk.ended[:length, 0]})
+        over = ended[-1]
+        if episodes is not None and over >= episodes:
+            break
+    every.close()
+    return Rollout(**{name: np.concatenate([one[name] for one in found]) for name in found[0]})
 
 
-def distinct(seen: Seen) -> Seen:
-    """One step for each observation, the first that had it."""
+def unique_observations(steps: Rollout) -> Rollout:
+    """Keep one step for each observation, the first that had it."""
     first: dict[bytes, int] = {}
-    for index, observation in enumerate(seen.observation):
+    for index, observation in enumerate(steps.observation):
         first.setdefault(observation.tobytes(), index)
     which = list(first.values())
-    columns: Any = (None if rows is None else rows[which] for rows in seen)
-    return Seen(*columns)
+    columns: Any = (None if rows is None else rows[which] for rows in steps)
+    return Rollout(*columns)
 
 
-def returned(seen: Seen) -> Float[np.ndarray, " T"]:
-    """The return of the episode up to each step and with it."""
-    total = seen.reward.astype(float).cumsum()
-    starts = np.flatnonzero(np.append(True, seen.ended[:-1]))
-    before = total[starts] - seen.reward[starts]
-    return total - before[np.append(0, seen.ended[:-1].cumsum())]
+def return_so_far(steps: Rollout) -> Float[np.ndarray, " T"]:
+    """Add up the rewards of an episode up to each step, and with it."""
+    total = steps.reward.astype(float).cumsum()
+    starts = np.flatnonzero(np.append(True, steps.ended[:-1]))
+    before = total[starts] - steps.reward[starts]
+    return total - before[np.append(0, steps.ended[:-1].cumsum())]
 
 
-class _After(NamedTuple):
-    """A step led to this frame, or to the first one of the next episode."""
+class _Chance(NamedTuple):
+    """The probability of a random action, and the key of everything after the first frames."""
 
-    frame: Shaped[np.ndarray, "..."]
-    reward: float
-    ended: bool
-
-
-class _Inside:
-    """An environment inside JAX, with the draws that `evaluate` makes for the first of its episodes."""
-
-    def __init__(self, env: AbstractEnv, begin: Key[Array, ""]):
-        self._env = env
-        self._state, first = jax.jit(lambda env, key: env.reset(jax.random.split(key, 1)[0]))(env, begin)
-        self.first = np.asarray(first)
-
-    def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
-        return _scanned_keys(jax.random.fold_in(go, time - time % CHUNK), time % CHUNK)
-
-    def step(self, action: Shaped[Array, "..."], key: Key[Array, ""]) -> _After:
-        outcome = _stepped(self._env, self._state, action, key)
-        self._state = outcome.state
-        return _After(np.asarray(outcome.frame), float(outcome.reward), bool(outcome.terminal | outcome.timeout))
-
-    def image(self) -> None:
-        """It is drawn from its frames."""
-
-    def close(self) -> None:
-        pass
+    epsilon: Float[Array, ""]
+    key: Key[Array, ""]
 
 
-class _Outside:
-    """An environment outside JAX, in the same way; one of Gymnasium may draw itself."""
-
-    def __init__(self, env: AbstractHostEnv, begin: Key[Array, ""], rendered: int | None):
-        self._drawn = env.make_rendered() if rendered and env.is_rendered else None
-        self._side = rendered or 0
-        self._envs = Episodes(self._drawn or env.make(1), np.asarray(jax.random.randint(begin, (1,), 0, 2**31 - 1)))
-        self.first = self._envs.start()[0]
-
-    def keys(self, go: Key[Array, ""], time: int) -> Key[Array, "3"]:
-        return jax.random.split(jax.random.fold_in(go, time), (1, 3))[0]
-
-    def step(self, action: Shaped[Array, "..."], key: Key[Array, ""]) -> _After:
-        del key
-        outcome = self._envs.step(np.asarray(action)[None])
-        ended = bool(outcome.terminal[0] | outcome.timeout[0])
-        return _After(outcome.frame[0].copy(), float(outcome.reward[0]), ended)
-
-    def image(self) -> UInt8[np.ndarray, "H W 3"] | None:
-        """As the environment draws itself now, shrunk where it is larger than asked for."""
-        return None if self._drawn is None else shrunk(self._drawn.render(), self._side)
-
-    def close(self) -> None:
-        self._envs.close()
+def _in_jax(
+    trained: TrainedRun, key: Key[Array, ""], chance: _Chance, episodes: int, max_steps: int, *, details: bool
+) -> Generator[Steps, None, None]:
+    run, start = trained.settings, 0
+    worlds = _reset(run, key, episodes)
+    while start < max_steps:
+        length = min(_CHUNK, max_steps - start)
+        own = chance._replace(key=jax.random.fold_in(chance.key, start))
+        worlds, steps = _play_chunk(run, trained.params, worlds, own, length, details)
+        yield jax.tree.map(np.asarray, steps)
+        start += length
 
 
-@jax.jit
-def _scanned_keys(chunk: Key[Array, ""], place: Int[Array, ""] | int) -> Key[Array, "3"]:
-    return jax.random.split(jax.random.split(jax.random.split(chunk, CHUNK)[place], 1)[0], 3)
+@partial(jax.jit, static_argnames="episodes")
+def _reset(run: Run, key: Key[Array, ""], episodes: int) -> tuple[Any, Shaped[Array, "E S ..."]]:
+    env, frame = jax.vmap(cast(AbstractEnv, run.env).reset)(jax.random.split(key, episodes))
+    return env, jax.vmap(frame_stack.start_stack, in_axes=(0, None))(frame, run.replay.stack)
 
 
-@jax.jit
-def _stepped(env: AbstractEnv, state: Any, action: Shaped[Array, "..."], key: Key[Array, ""]) -> Any:
-    return env.step(state, action, key)
+@partial(jax.jit, static_argnames=("length", "details"))
+def _play_chunk(
+    run: Run, params: Params, worlds: tuple[Any, Shaped[Array, "E S ..."]], chance: _Chance, length: int, details: bool
+) -> tuple[tuple[Any, Shaped[Array, "E S ..."]], Steps]:
+    def step_one(world: tuple[Any, Shaped[Array, "S ..."]], key: Key[Array, ""]) -> tuple[Any, Steps]:
+        (env, stack), keys = world, jax.random.split(key, 3)
+        seen = _decide(run, params, stack, chance.epsilon, keys, details=details)
+        outcome = cast(AbstractEnv, run.env).step(env, seen["action"], keys[2])
+        ended = outcome.terminal | outcome.timeout
+        stack = _follow(stack, outcome.frame, ended)
+        return (outcome.state, stack), Steps(outcome.reward, ended, seen if details else None)
+
+    def step_all(worlds: Any, key: Key[Array, ""]) -> tuple[Any, Steps]:
+        return jax.vmap(step_one)(worlds, jax.random.split(key, worlds[1].shape[0]))
+
+    return jax.lax.scan(step_all, worlds, jax.random.split(chance.key, length))
 
 
-class _Look(NamedTuple):
-    observation: Shaped[Array, "..."]
-    representation: Float[Array, " D"]
-    values: Float[Array, " A"]
-    worth: Float[Array, ""]
-    action: Shaped[Array, "..."]
+def _on_host(
+    trained: TrainedRun,
+    seeds: Int[np.ndarray, " N"],
+    which: Int[np.ndarray, " E"],
+    chance: _Chance,
+    max_steps: int,
+    *,
+    details: bool,
+    image_side: int | None,
+) -> Generator[Steps, None, None]:
+    run, env = trained.settings, cast(AbstractHostEnv, trained.settings.env)
+    drawn = env.make_rendered() if image_side and env.is_rendered else None
+    envs = Episodes(drawn or env.make(which.size), seeds[which])
+    try:
+        stack = jax.vmap(frame_stack.start_stack, in_axes=(0, None))(jnp.asarray(envs.start()), run.replay.stack)
+        for time in range(max_steps):
+            keys = jax.random.split(jax.random.fold_in(chance.key, time), (seeds.size, 3))[which]
+            seen = jax.device_get(_decide_all(run, trained.params, stack, chance.epsilon, keys, details))
+            if drawn is not None and image_side:
+                seen["image"] = shrunk(drawn.render(), image_side)[None]
+            outcome = envs.step(np.asarray(seen["action"]))
+            ended = outcome.terminal | outcome.timeout
+            own = {name: column[None] for name, column in seen.items()} if details else None
+            yield Steps(outcome.reward[None], ended[None], own)
+            stack = _follow_all(stack, outcome.frame, ended)
+    finally:
+        envs.close()
 
 
-@jax.jit
-def _look(
-    run: Run, params: Params, stack: Shaped[Array, "S ..."], epsilon: Float[Array, ""], keys: Key[Array, "3"]
-) -> _Look:
-    """What the run makes of a stack of frames, and does, as `acting.act` without exploration does."""
+def _decide(
+    run: Run,
+    params: Params,
+    stack: Shaped[Array, "S ..."],
+    epsilon: Float[Array, ""],
+    keys: Key[Array, "3"],
+    *,
+    details: bool,
+) -> dict[str, Any]:
+    """What the run does, as `acting.act` without exploration chooses it, and all that it makes of what it sees."""
+    action = acting.act(run, params, stack, epsilon, keys, explore=False)
+    if not details:
+        return {"action": action}
     observation = frame_stack.stack_frames(stack)
     prediction = run.agent.predict(params, observation, keys[0])
-    action = acting.act(run, params, stack, epsilon, keys, explore=False)
-    return _Look(observation, params.encoder(observation), *prediction, action)
+    return {
+        "frame": stack[-1],
+        "observation": observation,
+        "representation": params.encoder(observation),
+        "values": prediction[0],
+        "state_value": prediction[1],
+        "action": action,
+    }
 
 
-_fresh = jax.jit(frame_stack.start_stack, static_argnums=1)
-_pushed = jax.jit(frame_stack.push)
+def _follow(stack: Shaped[Array, "S ..."], frame: Shaped[Array, "..."], ended: Bool[Array, ""]) -> Shaped[Array, "..."]:
+    """The stack that the next step sees: after the end of an episode, the first frame of the next one."""
+    return jnp.where(ended, frame_stack.start_stack(frame, stack.shape[0]), frame_stack.push(stack, frame))
 
 
-def _played(
-    trained: Trained,
-    world: _Inside | _Outside,
-    chance: tuple[Float[Array, ""], Key[Array, ""]],
-    steps: int,
-    episodes: int | None,
-) -> Seen:
-    run, (epsilon, go) = trained.settings, chance
-    frame, stack, found, over = world.first, _fresh(world.first, run.replay.stack), [], 0
-    images = []
-    for time in range(steps):
-        images.append(world.image())
-        keys = world.keys(go, time)
-        look = _look(run, trained.params, stack, epsilon, keys)
-        after, reward, ended = world.step(look.action, keys[2])
-        found.append((frame, *jax.device_get(look), reward, ended))
-        stack = _fresh(after, run.replay.stack) if ended else _pushed(stack, after)
-        frame, over = after, over + ended
-        if over == episodes:
-            break
-    columns = [np.stack(column) for column in zip(*found, strict=True)]
-    rendered = None if images[0] is None else np.stack(images)
-    return Seen(*columns)._replace(rendered=rendered)
+@partial(jax.jit, static_argnames="details")
+def _decide_all(
+    run: Run,
+    params: Params,
+    stacks: Shaped[Array, "E S ..."],
+    epsilon: Float[Array, ""],
+    keys: Key[Array, "E 3"],
+    details: bool,
+) -> dict[str, Any]:
+    decide = partial(_decide, details=details)
+    return jax.vmap(lambda stack, keys: decide(run, params, stack, epsilon, keys))(stacks, keys)
+
+
+_follow_all = jax.jit(jax.vmap(_follow))

@@ -6,14 +6,14 @@ from jaxtyping import Float
 
 from mico import representations
 from mico.deep.metric_losses import DBC, AbstractMetricLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
-from mico.deep.trained.rollout import Seen
+from mico.deep.trained.rollout import Rollout
 from mico.deep.trained.trained import Trained
 from mico.representations import Distance, Neighbours
 
 _NAMES: dict[type, str] = {DBCDet: "DBC-Det", DBCMICo: "DBC+MICo"}
 
 
-def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distance: Distance) -> Neighbours:
+def neighbours(trained: Trained, seen: Rollout, stored: Rollout, *, count: int, distance: Distance) -> Neighbours:
     """Of the stored observations, which are distinct, those nearest to each one seen, itself apart.
 
     By KSMe's kernel, which is large between what is alike, "learnt" takes the largest.
@@ -24,7 +24,7 @@ def neighbours(trained: Trained, seen: Seen, stored: Seen, *, count: int, distan
     return Neighbours(index[:, :count], np.where(np.isinf(far), far, sign * far)[:, :count])
 
 
-def distances(trained: Trained, seen: Seen, stored: Seen, distance: Distance) -> Float[np.ndarray, "T M"]:
+def distances(trained: Trained, seen: Rollout, stored: Rollout, distance: Distance) -> Float[np.ndarray, "T M"]:
     """Measure every pair by the run's metric loss, or MICo if it has none; see `mico.representations.distances`."""
     both = seen.representation, stored.representation
     return representations.distances(jnp.asarray, _metric(trained), *both, distance=distance)

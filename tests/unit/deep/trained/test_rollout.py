@@ -12,7 +12,7 @@ from mico.deep.learner.state import init_params
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.trained.evaluate import evaluate
-from mico.deep.trained.rollout import distinct, play, returned
+from mico.deep.trained.rollout import play, return_so_far, unique_observations
 from small_runs import small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -42,22 +42,22 @@ def test_the_first_episode_is_that_of_evaluate(seed):
     assert len(seen.reward) == 700
     assert 100 < seen.reward.sum() < 600
     (expected,) = evaluate(run, episodes=1, seed=seed, epsilon=0.7)
-    assert returned(seen)[-1] == expected
+    assert return_so_far(seen)[-1] == expected
     (cut,) = evaluate(run, episodes=1, seed=seed, epsilon=0.7, max_steps=330)
-    assert returned(play(run, steps=330, episodes=1, seed=seed, epsilon=0.7))[-1] == cut
+    assert return_so_far(play(run, steps=330, episodes=1, seed=seed, epsilon=0.7))[-1] == cut
 
 
 def test_the_first_game_is_that_of_evaluate():
     run = breakout()
     for seed in range(6):
         seen = play(run, steps=500, episodes=1, seed=seed, epsilon=0.5)
-        assert returned(seen)[-1] == evaluate(run, episodes=1, seed=seed, epsilon=0.5, max_steps=500)
+        assert return_so_far(seen)[-1] == evaluate(run, episodes=1, seed=seed, epsilon=0.5, max_steps=500)
 
 
 def test_the_first_episode_outside_jax_is_that_of_evaluate_and_of_gymnasium():
     run = untrained(env=environment("gym/CartPole-v1"), network=NetworkConfig("mlp", width=8, hidden=8))
     seen = play(run, steps=500, episodes=1, seed=5, epsilon=0.5)
-    assert returned(seen)[-1] == evaluate(run, episodes=1, seed=5, epsilon=0.5)[0]
+    assert return_so_far(seen)[-1] == evaluate(run, episodes=1, seed=5, epsilon=0.5)[0]
     seed = int(jax.random.randint(jax.random.split(jax.random.key(5))[0], (1,), 0, 2**31 - 1)[0])
     plain = gymnasium.make("CartPole-v1")
     observation, _ = plain.reset(seed=episode_seed(seed, 0))
@@ -75,7 +75,7 @@ def test_atari_games_are_those_of_evaluate():
     seen = play(run, steps=200, episodes=1, seed=1, epsilon=0.9)
     assert seen.observation.shape == (150, 84, 84, 4)
     assert (seen.observation[..., 3] == seen.frame).all()
-    assert returned(seen)[-1] == evaluate(run, episodes=1, seed=1, epsilon=0.9)[0] < 0
+    assert return_so_far(seen)[-1] == evaluate(run, episodes=1, seed=1, epsilon=0.9)[0] < 0
 
 
 def test_values_and_representations_are_the_networks_and_actions_the_best():
@@ -127,12 +127,12 @@ def test_returns_start_anew_with_each_episode():
         expected.append(total)
         total = 0.0 if ended else total
     assert seen.ended.sum() > 5
-    np.testing.assert_allclose(returned(seen), expected, atol=1e-6)
+    np.testing.assert_allclose(return_so_far(seen), expected, atol=1e-6)
 
 
 def test_distinct_observations_keep_their_first_steps():
     seen = play(breakout(stack=2), steps=80, episodes=None, seed=0, epsilon=0.2)
-    kept = distinct(seen)
+    kept = unique_observations(seen)
     expected = [
         index
         for index, one in enumerate(seen.observation)

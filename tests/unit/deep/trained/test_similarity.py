@@ -8,7 +8,7 @@ import pytest
 from mico.deep import Trained
 from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import DBC, AbstractPairLoss, DBCDet, DBCMICo, KSMe, MICo, SimSR
-from mico.deep.trained.rollout import distinct, play
+from mico.deep.trained.rollout import play, unique_observations
 from mico.deep.trained.similarity import distance_name, distances, neighbours
 from small_runs import small_run
 
@@ -41,7 +41,7 @@ def with_metric(name):
 def episodes(run):
     """What is seen, and other states that are stored: some of them the same."""
     seen = play(run, steps=8, episodes=None, seed=0, epsilon=1.0)
-    return seen, distinct(play(run, steps=40, episodes=None, seed=1, epsilon=1.0))
+    return seen, unique_observations(play(run, steps=40, episodes=None, seed=1, epsilon=1.0))
 
 
 def naive(run, x, y, distance):
