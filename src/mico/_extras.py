@@ -14,7 +14,6 @@ EXTRAS: dict[str, str] = {
     "jaxlib": "deep",
     "mujoco": "control",
     "optax": "deep",
-    "orbax": "deep",
     "pygame": "video",
     "ray": "cluster",
     "sb3_contrib": "torch",
@@ -22,6 +21,7 @@ EXTRAS: dict[str, str] = {
     "tensorboardX": "tensorboard",
     "torch": "torch",
     "umap": "features",
+    "zstandard": "deep",
 }
 
 

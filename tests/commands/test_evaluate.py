@@ -218,7 +218,7 @@ def test_errors_are_one_line(tmp_path, monkeypatch, capsys, argv, message):
     monkeypatch.chdir(tmp_path)
     saved(tmp_path / "fleet", it=always(0, five_state()))
     if "--episodes" not in argv:
-        (tmp_path / "fleet" / "it" / "params" / "40.eqx").unlink()
+        (tmp_path / "fleet" / "it" / "params" / "40.arrays").unlink()
     with pytest.raises(SystemExit) as stop:
         cli.main(argv)
     printed = capsys.readouterr()

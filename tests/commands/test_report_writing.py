@@ -336,7 +336,7 @@ def test_reports_and_archives_need_no_jax():
     """Nor does what they import: a report is made where only the core is installed."""
     code = """
 import sys
-for name in ("jax", "jaxlib", "equinox", "optax", "orbax"):
+for name in ("jax", "jaxlib", "equinox", "optax", "zstandard"):
     sys.modules[name] = None
 import mico.commands.collect, mico.commands.report, mico.commands.report_writing
 import importlib, pkgutil, mico.pages, mico.results

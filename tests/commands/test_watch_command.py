@@ -181,7 +181,7 @@ def test_an_mdp_from_a_file_is_shown_by_its_states(tmp_path, handed):
         (["none"], "none is not the folder of a run: it has no config.json"),
         (["several"], "several is not the folder of a run: it has no config.json; the runs in it are one, two"),
         (["empty"], "empty holds no run"),
-        (["damaged"], "params/40.eqx is damaged: it does not have its digest"),
+        (["damaged"], "params/40.arrays is damaged: it does not have its digest"),
         (["it", "--neighbours", "-1"], "neighbours must be at least 0, but is -1"),
         (["it", "--neighbours", "50", "--memory", "20"], "neighbours must be at most memory 20, but is 50"),
         (["it", "--memory", "0"], "memory must be at least 1, but is 0"),
@@ -206,7 +206,7 @@ def test_errors_are_one_line_and_leave_nothing(folder, tmp_path, monkeypatch, ca
             saved(tmp_path / f"fleet-{name}", name).rename(writable(tmp_path / "several") / name)
     if argv[0] == "damaged":
         saved(tmp_path / "fleet", "damaged").rename("damaged")
-        (tmp_path / "damaged" / "params" / "40.eqx").write_bytes(b"nothing")
+        (tmp_path / "damaged" / "params" / "40.arrays").write_bytes(b"nothing")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(SystemExit) as stop:
         mico(*argv)

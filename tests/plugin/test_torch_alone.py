@@ -3,17 +3,17 @@
 import subprocess
 import sys
 
-JAX = ("jax", "jaxlib", "equinox", "optax", "gymnax", "orbax")
+JAX = ("jax", "jaxlib", "equinox", "optax", "gymnax", "zstandard")
 AGENTS = ("stable_baselines3", "sb3_contrib", "gymnasium", "tensorboard")
 
 LOSSES = """
 import torch
 from mico.representations import distances
-from mico.torch import METRIC_LOSSES, Pairs
+from mico.torch import METRIC_LOSSES, PairBatch
 
 for loss in METRIC_LOSSES.values():
     phi = torch.eye(3, requires_grad=True)
-    value = loss()(Pairs(phi, phi.detach(), phi.detach(), torch.arange(3.0), 0.9))
+    value = loss()(PairBatch(phi, phi.detach(), phi.detach(), torch.arange(3.0), 0.9))
     value.backward()
     assert phi.grad.abs().max() > 0
     assert distances(None, loss(), phi).shape == distances(None, loss(), phi.detach().numpy()).shape == (3, 3)
@@ -26,9 +26,21 @@ assert model.logger.name_to_value["metric/loss"] > 0
 """
 
 
+HIDDEN = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {names!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
 def run_without(packages, code):
-    """In a process where these packages cannot be imported."""
-    code = f"import sys; sys.modules |= dict.fromkeys({packages!r})\n{code}"
+    """Run code in a process where these packages cannot be imported, as where they are not installed."""
+    code = HIDDEN.format(names=packages) + code
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)
 
 

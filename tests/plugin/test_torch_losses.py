@@ -14,7 +14,7 @@ import torch
 from batches import FIELDS, READINGS, SIZES, odd_rows, replayed
 from mico.deep import metric_losses as jax_losses
 from mico.deep.metric_losses.mico import distances as jax_distances
-from mico.deep.metric_losses.pair_loss import PairBatch as JaxPairs
+from mico.deep.metric_losses.pair_loss import PairBatch as JaxPairBatch
 from mico.torch import (
     METRIC_LOSSES,
     FirstStep,
@@ -95,7 +95,7 @@ def test_hard_vectors_have_the_values_and_gradients_of_jax(ours, theirs, size, p
     rows, reward = odd_rows(size, jnp.dtype(dtype)), jnp.arange(6.0)
     same_order(monkeypatch, 6)
     theirs = theirs(pairs=pairs)
-    of_rows = lambda v: theirs(JaxPairs(v, v, v, reward, 0.99), KEY)  # noqa: E731
+    of_rows = lambda v: theirs(JaxPairBatch(v, v, v, reward, 0.99), KEY)  # noqa: E731
     value, gradient = jax.value_and_grad(of_rows)(rows)
     x = tensor(rows.astype(jnp.float32)).to(getattr(torch, dtype)).requires_grad_()
     loss = ours(pairs=pairs)(PairBatch(x, x, x, tensor(reward), 0.99))
@@ -125,7 +125,7 @@ def test_squared_errors_and_their_gradients_are_finite_up_to_their_own_size(ours
 def test_tensors_are_named_by_the_losses_of_jax(ours, theirs, name, unchecked):
     del ours
     rows = jnp.ones((6, 8))
-    sides = JaxPairs(rows, rows, rows, jnp.arange(6.0), 0.99)
+    sides = JaxPairBatch(rows, rows, rows, jnp.arange(6.0), 0.99)
     given = {"online": torch.ones(6, 8), "reward": torch.ones(6), "bootstrap": torch.tensor(0.9)}
     given["sink"] = Sink(torch.ones(8), torch.ones(8))
     with pytest.raises(ValueError, match=rf"^{name} must be an array, as for PyTorch's tensors there is mico\.torch"):
@@ -185,7 +185,7 @@ COMPILED = """
 import itertools
 import sys
 import torch
-from mico.torch import METRIC_LOSSES, FirstStep, Pairs, Sink
+from mico.torch import METRIC_LOSSES, FirstStep, PairBatch, Sink
 
 torch.manual_seed(0)
 rows = torch.randn(3, 6, 8)
@@ -198,7 +198,7 @@ for loss in (kind(**fields) for kind, fields in itertools.product(METRIC_LOSSES.
     for run in (loss, torch.compile(loss, fullgraph=True, backend="aot_eager")):
         x = rows[0].clone().requires_grad_()
         torch.manual_seed(1)
-        value = run(Pairs(x, *rest))
+        value = run(PairBatch(x, *rest))
         value.backward()
         found.append((value.detach(), x.grad))
     torch.testing.assert_close(*found)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 
+from mico.deep.training.array_store import SUFFIX
 from mico.deep.training.checkpoints import Checkpoints
 
 
@@ -29,4 +30,5 @@ def saved(folder, *steps, keep=3):
 
 
 def names(folder):
-    return sorted(path.name for path in folder.iterdir())
+    """List a folder, checkpoints by their steps."""
+    return sorted(path.name.replace(SUFFIX, "") for path in folder.iterdir())

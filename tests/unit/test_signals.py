@@ -99,5 +99,5 @@ def test_a_training_whose_terminal_is_lost_saves_and_ends(tmp_path):
         process.wait()
     latest = Checkpoints(out / "checkpoints").latest()
     assert latest
-    assert [path.name for path in (out / "dqn-none-seed0/params").iterdir()] == [f"{latest}.eqx"]
+    assert [path.name for path in (out / "dqn-none-seed0/params").iterdir()] == [f"{latest}.arrays"]
     assert not (out / "lock").exists()

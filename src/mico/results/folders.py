@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 _ABANDONED = 3600.0  # seconds after which nobody is writing a temporary file any more
 
@@ -57,10 +57,7 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that, whatever happens meanwhile, it is the old one or the new one, never a part.
-
-    The data go to a new file beside it, which then takes its name. Several processes may write one file at once: the
-    last one to end wins. Links are replaced, never followed.
+    """Write bytes to a file as `whole_file` does.
 
     Args:
         path: The file.
@@ -69,10 +66,27 @@ def write_whole(path: Path, data: bytes) -> None:
     Raises:
         OSError: If it cannot be written, with its path.
     """
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write so that, whatever happens meanwhile, it is the old one or the new one, never a part.
+
+    The data go to a new file beside it, which then takes its name. Several processes may write one file at once: the
+    last one to end wins. Links are replaced, never followed.
+
+    Args:
+        path: The file.
+
+    Raises:
+        OSError: If it cannot be written, with its path.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:  # "x" makes a new file, and never opens what is there
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)

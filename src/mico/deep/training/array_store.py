@@ -1,39 +1,51 @@
-"""The arrays of a training state, off the devices and onto the disk: Orbax writes them, our digests vouch for them."""
+"""One file for the arrays of a pytree: compressed in pieces, with a digest of every array and of the index of them all.
+
+    piece, piece, …, index (JSON), its length (8 bytes), its SHA-256 (32 bytes)
+
+Checkpoints and the weights of trained runs are such files.
+"""
 
 import errno
 import hashlib
-import itertools
-import logging
+import json
 import math
 import os
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import zstandard
 from jaxtyping import PyTree, Shaped
 
-_PIECE = 2**25  # bytes: longer leaves are written in pieces of this size, which Orbax compresses in parallel
-BATCH = 2**28  # bytes: Orbax copies what it writes, so it is given this much at a time
-_SYSTEM_ERROR = re.compile(r"(?:os_error_code=\D?|OS error )(\d+)")
-DAMAGE = (
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.EISDIR,
-    errno.EINVAL,
-)  # what a system says of files that are not as written
+from mico.results.folders import whole_file
+
+SUFFIX = ".arrays"
+_FORMAT = "mico arrays 1"
+_PIECE = 2**23  # bytes: arrays are compressed in pieces of this size, several at once
+_LEVEL = 1  # of zstandard: higher levels take twice as long for a few percent
+_LENGTH, _DIGEST = 8, hashlib.sha256().digest_size
+WORKING_MEMORY = 2**28  # bytes that writing takes at most, beyond the arrays themselves
+_DAMAGE = (errno.ENOTDIR, errno.EISDIR, errno.EINVAL)  # what the system says of files that are not as written
 
 
 class DamageError(Exception):
-    """What is on the disk is not what was written."""
+    """A file does not hold what was written to it."""
+
+
+class OtherStateError(ValueError):
+    """A file is sound, but holds arrays of another structure."""
 
 
 class Form(NamedTuple):
-    """What a leaf is called and how it is laid out; `kind` is "array", or the type of the random keys in it."""
+    """Where an array lies in its pytree, and its layout; `kind` is "array", or the type of the random keys in it."""
 
     path: str
     kind: str
@@ -45,22 +57,31 @@ class Form(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A leaf of a state: a JAX or NumPy array, a number, or (in what is restored) a shape alone."""
+    """A leaf of a pytree: a JAX or NumPy array, a number, or, as a pattern to restore, a shape alone."""
 
     form: Form
     value: Any
 
 
 class Entry(NamedTuple):
-    """A leaf on the disk."""
+    """An array in a file: its form, its digest, and the lengths of its compressed pieces."""
 
     form: Form
     sha256: str
+    pieces: tuple[int, ...]
 
 
-def leaves(state: PyTree) -> list[Leaf]:
-    """The leaves of a state; whatever is neither an array nor a number is refused by name."""
-    return [_leaf(jax.tree_util.keystr(path), value) for path, value in jax.tree_util.tree_leaves_with_path(state)]
+class Stored(NamedTuple):
+    """An open file: what was saved beside the arrays, and the index of the arrays."""
+
+    file: BinaryIO
+    extra: dict[str, Any]
+    entries: tuple[Entry, ...]
+
+
+def tree_leaves(tree: PyTree) -> list[Leaf]:
+    """List the leaves of a pytree; whatever is neither an array nor a number is refused by name."""
+    return [_leaf(jax.tree_util.keystr(path), value) for path, value in jax.tree_util.tree_leaves_with_path(tree)]
 
 
 def _leaf(path: str, value: Any) -> Leaf:
@@ -77,13 +98,17 @@ def _leaf(path: str, value: Any) -> Leaf:
     return Leaf(Form(path, kind, layout.dtype.name, tuple(layout.shape)), value)
 
 
-def size(leaf: Leaf) -> int:
-    """Bytes."""
-    return math.prod(leaf.form.shape) * np.dtype(leaf.form.dtype).itemsize
+def num_bytes(leaf: Leaf) -> int:
+    """Count the bytes of a leaf in memory."""
+    return _num_bytes(leaf.form)
 
 
-def copied(leaf: Leaf) -> Leaf:
-    """The leaf in host memory of its own, so that whatever becomes of the original is no matter."""
+def _num_bytes(form: Form) -> int:
+    return math.prod(form.shape) * np.dtype(form.dtype).itemsize
+
+
+def copy_to_host(leaf: Leaf) -> Leaf:
+    """Copy a leaf to host memory of its own, so that the original may change or be donated."""
     value = leaf.value
     remote = isinstance(value, jax.Array) and all(device.platform != "cpu" for device in value.devices())
     remote = remote and value.sharding.memory_kind == "device"  # what comes from there is a copy already
@@ -91,7 +116,7 @@ def copied(leaf: Leaf) -> Leaf:
 
 
 def _on_host(leaf: Leaf) -> Shaped[np.ndarray, "..."]:
-    """The numbers as NumPy has them, without a copy where they are in host memory."""
+    """Convert a leaf to a NumPy array, without a copy where it is in host memory."""
     value = leaf.value
     if isinstance(value, jax.ShapeDtypeStruct):
         raise ValueError(f"state{leaf.form.path} is a shape without numbers")
@@ -104,49 +129,169 @@ def _on_host(leaf: Leaf) -> Shaped[np.ndarray, "..."]:
     return np.asarray(value, dtype=np.dtype(leaf.form.dtype), order="C")
 
 
-def write(folder: Path, found: Sequence[Leaf]) -> list[Entry]:
-    """Write leaves into a new folder, a bounded number of bytes at a time beyond the largest leaf."""
-    folder.mkdir()
-    entries: list[Entry] = []
-    batch: dict[str, np.ndarray] = {}
-    number = itertools.count()
-    for index, leaf in enumerate(found):
-        flat = _on_host(leaf).reshape(-1)
-        entries.append(Entry(leaf.form, _digest(flat)))
-        length = _PIECE // flat.itemsize
-        for start in range(0, flat.size, length):
-            batch[f"{index}-{start}"] = flat[start : start + length]
-            if sum(piece.nbytes for piece in batch.values()) >= BATCH:
-                _save(folder / str(next(number)), batch)
-                batch = {}
-    if batch:
-        _save(folder / str(next(number)), batch)
-    return entries
+def write_arrays(path: Path, leaves: Sequence[Leaf], extra: Mapping[str, Any]) -> None:
+    """Write leaves, and beside them what JSON can hold, to a file that is whole or not there.
+
+    Args:
+        path: The file; its folder must exist.
+        leaves: The arrays and numbers.
+        extra: A mapping that JSON can hold.
+
+    Raises:
+        OSError: If the file cannot be written, with its path.
+        ValueError: If JSON cannot hold `extra`.
+    """
+    at_once = os.cpu_count() or 1
+    with whole_file(path) as file, ThreadPoolExecutor(at_once, thread_name_prefix="compress") as pool:
+        entries = [_write_leaf(file, leaf, pool, 2 * at_once) for leaf in leaves]
+        index = json.dumps({"format": _FORMAT, "extra": extra, "leaves": entries}, allow_nan=False).encode()
+        file.write(index + len(index).to_bytes(_LENGTH, "little") + hashlib.sha256(index).digest())
 
 
-def read(folder: Path, entries: Sequence[Entry]) -> Iterator[Shaped[np.ndarray, "..."]]:
-    """The leaves one after the other, each checked; DamageError where one is not what was written."""
-    batches = (_load(folder / str(number)) for number in itertools.count())
-    pieces: dict[str, np.ndarray] = {}
-    for index, (form, digest) in enumerate(entries):
-        flat = np.empty(math.prod(form.shape), np.dtype(form.dtype))
-        start = 0
-        while start < flat.size:
-            while f"{index}-{start}" not in pieces:
-                pieces |= next(batches)
-            piece = pieces.pop(f"{index}-{start}")
-            stop = start + piece.size
-            if piece.dtype != flat.dtype or piece.ndim != 1 or not start < stop <= flat.size:
-                raise DamageError(f"{form} has a piece of {piece.dtype}{list(piece.shape)}")
-            flat[start:stop] = piece
-            start = stop
-        if _digest(flat) != digest:
-            raise DamageError(f"{form} has other bytes than were written")
-        yield flat.reshape(form.shape)
+def _write_leaf(file: BinaryIO, leaf: Leaf, pool: ThreadPoolExecutor, ahead: int) -> Entry:
+    """Append the pieces of one array, in order, while later ones are compressed."""
+    data = _on_host(leaf).reshape(-1).view(np.uint8)
+    pending: deque[Future[bytes]] = deque()
+    digest, lengths = hashlib.sha256(), []
+
+    def write_oldest() -> None:
+        piece = pending.popleft().result()
+        lengths.append(len(piece))
+        file.write(piece)
+
+    for start in range(0, data.size, _PIECE):
+        piece = data[start : start + _PIECE]
+        pending.append(pool.submit(_compress, piece))
+        digest.update(piece.data)
+        if len(pending) >= ahead:
+            write_oldest()
+    while pending:
+        write_oldest()
+    return Entry(leaf.form, digest.hexdigest(), tuple(lengths))
 
 
-def place(value: Shaped[np.ndarray, "..."], like: Leaf) -> Any:
-    """The numbers as a leaf of the same sort and on the same devices as another."""
+def _compress(piece: Shaped[np.ndarray, " n"]) -> bytes:
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(piece.data)
+
+
+@contextmanager
+def open_arrays(path: Path) -> Iterator[Stored]:
+    """Open a file of arrays and read its index.
+
+    Raises:
+        DamageError: If its index is not what was written.
+        OSError: If it is not there, or the system does not let it be read.
+    """
+    try:
+        with path.open("rb") as file:
+            yield _read_index(file)
+    except OSError as error:
+        if error.errno not in _DAMAGE:
+            raise
+        raise DamageError(f"{path.name} cannot be read: {error.strerror}") from error
+
+
+def _read_index(file: BinaryIO) -> Stored:
+    size = file.seek(0, os.SEEK_END)
+    tail = _LENGTH + _DIGEST
+    file.seek(max(size - tail, 0))
+    footer = file.read()
+    length = int.from_bytes(footer[:_LENGTH], "little")
+    if size < tail or length > size - tail:
+        raise DamageError("it does not have its digest")
+    file.seek(size - tail - length)
+    index = file.read(length)
+    if hashlib.sha256(index).digest() != footer[_LENGTH:]:
+        raise DamageError("it does not have its digest")
+    file.seek(0)
+    try:
+        data = json.loads(index)
+        if data["format"] != _FORMAT:
+            raise DamageError(f"its format is {data['format']!r}, not {_FORMAT!r}")
+        stored = Stored(file, dict(data["extra"]), tuple(map(_parse_entry, data["leaves"])))
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise DamageError(f"its index cannot be read: {error!r}") from error
+    found, wanted = size - tail - length, sum(sum(entry.pieces) for entry in stored.entries)
+    if found != wanted:
+        raise DamageError(f"its arrays have {found} bytes instead of {wanted}")
+    return stored
+
+
+def _parse_entry(entry: Any) -> Entry:
+    (path, kind, dtype, shape), sha256, pieces = entry
+    if not all(isinstance(length, int) and length >= 0 for length in pieces):
+        raise ValueError(f"pieces have lengths {pieces}")
+    return Entry(Form(path, kind, dtype, tuple(shape)), sha256, tuple(pieces))
+
+
+def read_tree(stored: Stored, *likes: PyTree) -> PyTree:
+    """Read all arrays of an open file, placed and typed as the leaves of the first pytree that they fit.
+
+    Args:
+        stored: From `open_arrays`.
+        *likes: Pytrees whose leaves may be shapes alone.
+
+    Raises:
+        OtherStateError: If the arrays fit none of them; names the first difference from the first one.
+        DamageError: If an array is not what was written.
+    """
+    forms = [entry.form for entry in stored.entries]
+    like = next((like for like in likes if [leaf.form for leaf in tree_leaves(like)] == forms), None)
+    if like is None:
+        pairs = zip_longest(forms, (leaf.form for leaf in tree_leaves(likes[0])), fillvalue="nothing more")
+        there, here = next((there, here) for there, here in pairs if there != here)
+        raise OtherStateError(f"it has {there}, not {here}")
+    values = (place_array(value, leaf) for value, leaf in zip(_read_arrays(stored), tree_leaves(like)))
+    return jax.tree.unflatten(jax.tree.structure(like), list(values))
+
+
+def _read_arrays(stored: Stored) -> Iterator[Shaped[np.ndarray, "..."]]:
+    """Read arrays one after the other, each checked; the pieces of one are decompressed several at once."""
+    with ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="decompress") as pool:
+        for entry in stored.entries:
+            yield _read_array(stored.file, entry, pool)
+
+
+def _read_array(file: BinaryIO, entry: Entry, pool: ThreadPoolExecutor) -> Shaped[np.ndarray, "..."]:
+    data = np.empty(_num_bytes(entry.form), np.uint8)
+    targets = [data[start : start + _PIECE] for start in range(0, data.size, _PIECE)]
+    if len(targets) != len(entry.pieces):
+        raise DamageError(f"{entry.form} has {len(entry.pieces)} pieces instead of {len(targets)}")
+    lock = threading.Lock()
+
+    def read_piece(target: Shaped[np.ndarray, " n"], offset: int, length: int) -> None:
+        with lock:
+            file.seek(offset)
+            piece = file.read(length)
+        _decompress(piece, target, entry.form)
+
+    offset, jobs = file.tell(), []
+    for target, length in zip(targets, entry.pieces):
+        jobs.append(pool.submit(read_piece, target, offset, length))
+        offset += length
+    digest = hashlib.sha256()
+    for job, target in zip(jobs, targets):
+        job.result()
+        digest.update(target.data)
+    file.seek(offset)
+    if digest.hexdigest() != entry.sha256:
+        raise DamageError(f"{entry.form} has other bytes than were written")
+    return data.view(np.dtype(entry.form.dtype)).reshape(entry.form.shape)
+
+
+def _decompress(piece: bytes, target: Shaped[np.ndarray, " n"], form: Form) -> None:
+    try:
+        size = zstandard.get_frame_parameters(piece).content_size  # known before anything is unpacked
+        if size == target.size:
+            target[...] = np.frombuffer(zstandard.ZstdDecompressor().decompress(piece), np.uint8)
+    except zstandard.ZstdError as error:
+        raise DamageError(f"{form} has a damaged piece: {error}") from error
+    if size != target.size:
+        raise DamageError(f"{form} has a piece of {size} bytes instead of {target.size}")
+
+
+def place_array(value: Shaped[np.ndarray, "..."], like: Leaf) -> Any:
+    """Convert an array to the type of another leaf, on its devices."""
     target = like.value
     if isinstance(target, jax.Array | jax.ShapeDtypeStruct):
         if like.form.kind != "array":
@@ -157,68 +302,3 @@ def place(value: Shaped[np.ndarray, "..."], like: Leaf) -> Any:
             raise ValueError(f"state{like.form.path} is {value.dtype}: jax_enable_x64 must be on, as when it was saved")
         return placed
     return value if isinstance(target, np.ndarray) else type(target)(value.item())
-
-
-def _digest(flat: Shaped[np.ndarray, " n"]) -> str:
-    return hashlib.sha256(flat.view(np.uint8).data).hexdigest()
-
-
-def _save(folder: Path, batch: dict[str, np.ndarray]) -> None:
-    try:
-        with _orbax() as (orbax, args):
-            orbax.save(folder, args=args.PyTreeSave(batch))
-    except ValueError as error:  # how TensorStore reports what the system told it
-        told = _SYSTEM_ERROR.search(str(error))
-        if told is None:
-            raise
-        raise OSError(int(told[1]), os.strerror(int(told[1])), str(folder)) from error
-
-
-def _load(folder: Path) -> dict[str, np.ndarray]:
-    try:
-        with _orbax() as (orbax, args):
-            batch = orbax.restore(folder, args=args.PyTreeRestore())
-    except MemoryError:
-        raise
-    except Exception as error:  # on damaged files each of the parsers under Orbax raises what it likes
-        _check_readable(folder, error)
-        raise DamageError(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
-    if not isinstance(batch, dict) or not all(isinstance(piece, np.ndarray) for piece in batch.values()):
-        raise DamageError(f"{folder.name} does not hold arrays")
-    return batch
-
-
-def _check_readable(folder: Path, error: Exception) -> None:
-    """An OSError if it is the system that failed, by what Orbax was told or by another try: that is no damage."""
-    told = _SYSTEM_ERROR.search(str(error))
-    number = error.errno if isinstance(error, OSError) else int(told[1]) if told else None
-    if number is not None and number not in DAMAGE:
-        raise OSError(number, os.strerror(number), str(folder)) from error
-    try:
-        for parent, _, files in os.walk(folder, onerror=_raise):
-            for name in files:
-                with (Path(parent) / name).open("rb") as file:
-                    while file.read(_PIECE):
-                        pass
-    except OSError as failure:
-        if failure.errno not in DAMAGE:
-            raise
-
-
-def _raise(error: OSError) -> NoReturn:
-    raise error
-
-
-@contextmanager
-def _orbax() -> Iterator[tuple[Any, Any]]:
-    """Orbax and its arguments, without its log, which prints the traceback of every error that it then raises."""
-    import orbax.checkpoint as ocp  # takes an eighth of a second
-
-    logger = logging.getLogger("absl")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        with closing(ocp.Checkpointer(ocp.PyTreeCheckpointHandler())) as checkpointer:
-            yield checkpointer, ocp.args
-    finally:
-        logger.setLevel(before)

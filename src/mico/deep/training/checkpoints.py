@@ -1,39 +1,33 @@
 """Checkpoints: a training state that is whole on the disk, or is not there."""
 
-import hashlib
-import importlib
 import json
-import os
 import shutil
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 from jaxtyping import PyTree
 
 from mico import _memory
 from mico.deep.training.array_store import (
-    BATCH,
-    DAMAGE,
+    SUFFIX,
+    WORKING_MEMORY,
     DamageError,
-    Entry,
-    Form,
     Leaf,
-    copied,
-    leaves,
-    place,
-    read,
-    size,
-    write,
+    OtherStateError,
+    copy_to_host,
+    num_bytes,
+    open_arrays,
+    read_tree,
+    tree_leaves,
+    write_arrays,
 )
-from mico.results.folders import sync, write_json
+from mico.results.folders import sync
 
 _NONE = "none-yet"
+_SKIPPED = ".skipped"
 
 
 class Restored(NamedTuple):
@@ -45,13 +39,13 @@ class Restored(NamedTuple):
 
 
 class Checkpoints:
-    """The newest `keep` checkpoints of one writer, `folder/<step>` each.
+    """The newest `keep` checkpoints of one writer, a file `folder/STEP.arrays` each.
 
     A checkpoint gets its name when all of it is on the disk, and only then do older ones go; where the disk has no
     room for one more, all but the newest may go before. Until the first one is whole, `folder/none-yet` says that
-    there never was any, so that a run whose checkpoints were deleted is not taken for one that made none. One that
-    restore had to skip is set aside as `folder/<step>.skipped` by the next save, until there are `keep` sound ones as
-    far as it.
+    there never was any, so that a run whose checkpoints were deleted is not taken for one that made none. A damaged
+    one that restore had to skip is renamed to `folder/STEP.arrays.skipped` by the next save, and deleted when there are
+    `keep` sound ones as far as it.
     """
 
     def __init__(self, folder: Path, keep: int = 3) -> None:
@@ -61,11 +55,10 @@ class Checkpoints:
         self.keep = keep
         self._damaged: set[int] = set()  # steps found so by restore
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self._worker.submit(importlib.import_module, "orbax.checkpoint")  # while programs are compiled
         self._pending: Future[None] | None = None
 
     def latest(self) -> int | None:
-        """The newest step, those that restore had to skip left out."""
+        """Find the newest step, those that restore had to skip left out."""
         return max(self._sound(), default=None)
 
     def awaits_first(self) -> bool:
@@ -73,7 +66,7 @@ class Checkpoints:
         return (self.folder / _NONE).exists()
 
     def await_first(self) -> None:
-        """Write down, for whoever goes on, that there is none yet."""
+        """Note on the disk that there is no checkpoint yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / _NONE).touch()
         sync(self.folder)
@@ -91,12 +84,12 @@ class Checkpoints:
             raise ValueError(f"step must not be negative, got {step}")
         if latest is not None and step <= latest:
             raise ValueError(f"step {step} is not after the latest checkpoint in {self.folder}, {latest}")
-        found = leaves(state)
-        kept = json.loads(json.dumps(extra, allow_nan=False))
+        leaves = tree_leaves(state)
+        beside = json.loads(json.dumps(extra, allow_nan=False))
         if background and fits(state):
-            self._pending = self._worker.submit(self._write, step, [copied(leaf) for leaf in found], kept)
+            self._pending = self._worker.submit(self._write, step, [copy_to_host(leaf) for leaf in leaves], beside)
         else:
-            self._write(step, found, kept)
+            self._write(step, leaves, beside)
 
     def wait(self) -> None:
         """Wait for what is being saved in the background; its error is raised here."""
@@ -105,134 +98,90 @@ class Checkpoints:
             pending.result()
 
     def close(self) -> None:
-        """Whatever happened, nothing is still being written in the background when others may write."""
+        """Wait for what is being saved, so that others may write here."""
         self.wait()
 
     def restore(self, *likes: PyTree) -> Restored | None:
-        """The newest sound checkpoint, laid out, typed and placed as one of `likes`, whose leaves may be shapes alone.
+        """Restore the newest sound checkpoint, laid out and placed as one of `likes`, whose leaves may be shapes alone.
 
         None without checkpoints; damaged ones are skipped with a warning; a ValueError if all are damaged, or if the
         sound one is of another structure.
         """
         self.wait()
+        self._refuse_old_format()
         steps = self._steps()
         for step in reversed(steps):
             try:
-                state, extra = _read(self.folder / str(step), step, likes)
-            except DamageError as error:
+                state, extra = self._read(step, likes)
+            except (DamageError, FileNotFoundError) as error:
                 self._damaged.add(step)
-                warnings.warn(f"checkpoint {self.folder / str(step)} is skipped: {error}", stacklevel=2)
+                warnings.warn(f"checkpoint {self._file(step)} is skipped: {error}", stacklevel=2)
             else:
-                self._found()
+                self._end_waiting()
                 return Restored(step, state, extra)
         if steps:
             raise ValueError(f"all checkpoints in {self.folder} are damaged: {', '.join(map(str, steps))}")
         return None
 
+    def _read(self, step: int, likes: Sequence[PyTree]) -> tuple[PyTree, dict[str, Any]]:
+        with open_arrays(self._file(step)) as stored:
+            if stored.extra.get("step") != step:
+                raise DamageError(f"it is the checkpoint of step {stored.extra.get('step')}")
+            try:
+                return read_tree(stored, *likes), stored.extra["beside"]
+            except OtherStateError as error:
+                raise ValueError(f"checkpoint {self._file(step)} is of another state: {error}") from error
+
+    def _refuse_old_format(self) -> None:
+        """Refuse folders of earlier versions by name, rather than start over beside them."""
+        for path in self.folder.glob("[0-9]*/checkpoint.json"):
+            raise ValueError(
+                f"{path.parent} is a checkpoint of an earlier version of MICo, which this one cannot read:"
+                " continue with that version, or train in another folder"
+            )
+
+    def _file(self, step: int) -> Path:
+        return self.folder / f"{step}{SUFFIX}"
+
     def _steps(self) -> list[int]:
-        return sorted(int(path.name) for path in self.folder.glob("[0-9]*") if path.name.isdecimal())
+        return sorted(int(path.stem) for path in self.folder.glob(f"[0-9]*{SUFFIX}") if path.stem.isdecimal())
 
     def _sound(self) -> list[int]:
         return [step for step in self._steps() if step not in self._damaged]
 
-    def _write(self, step: int, found: Sequence[Leaf], extra: dict[str, Any]) -> None:
-        target, temporary = self.folder / str(step), self.folder / f".{step}.tmp"
+    def _write(self, step: int, leaves: Sequence[Leaf], extra: dict[str, Any]) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob(".*.tmp"):  # of a process that was killed
-            shutil.rmtree(left)
-        try:
-            temporary.mkdir()
-            self._make_room(sum(map(size, found)))
-            entries = write(temporary / "state", found)
-            write_json(temporary / "checkpoint.json", _signed({"step": step, "extra": extra, "leaves": entries}))
-            _sync_all(temporary)
-            self._set_aside()
-            temporary.rename(target)
-        except OSError as error:
-            if error.errno is None:
-                raise
-            raise OSError(error.errno, error.strerror, str(target)) from error
-        finally:
-            _clear(temporary)
-        sync(self.folder)
-        self._found()
+        for abandoned in self.folder.glob(f".[0-9]*{SUFFIX}.*.tmp"):  # of a process that was killed
+            abandoned.unlink()
+        self._make_room(sum(map(num_bytes, leaves)))
+        self._set_aside()
+        write_arrays(self._file(step), leaves, {"step": step, "beside": extra})
+        self._end_waiting()
         steps = self._steps()
         for old in steps[: -self.keep]:
-            self._remove(self.folder / str(old))
-        for aside in self.folder.glob("[0-9]*.skipped"):
-            if sum(step >= int(aside.stem) for step in steps) >= self.keep:
-                self._remove(aside)
+            self._file(old).unlink()
+        for aside in self.folder.glob(f"[0-9]*{SUFFIX}{_SKIPPED}"):
+            if sum(step >= int(aside.name.partition(".")[0]) for step in steps) >= self.keep:
+                aside.unlink()
 
-    def _found(self) -> None:
-        """Only once a checkpoint is whole: a process may be killed in between."""
+    def _end_waiting(self) -> None:
+        """Remove the note that there is none: only once a checkpoint is whole, for a process may be killed before."""
         (self.folder / _NONE).unlink(missing_ok=True)
 
     def _make_room(self, wanted: int) -> None:
-        """Let the oldest go until the disk has so many bytes, but never the newest sound one."""
+        """Delete the oldest until the disk has so many bytes, but never the newest sound one."""
         for old in self._sound()[:-1]:
             if shutil.disk_usage(self.folder).free > wanted:
                 return
-            self._remove(self.folder / str(old))
+            self._file(old).unlink()
 
     def _set_aside(self) -> None:
+        """Rename what restore had to skip, so that it takes nobody's place."""
         for step in sorted(self._damaged):
-            aside = self.folder / f"{step}.skipped"
-            if aside.exists():
-                self._remove(aside)
-            (self.folder / str(step)).rename(aside)
+            self._file(step).replace(self.folder / f"{step}{SUFFIX}{_SKIPPED}")
             self._damaged.discard(step)
-
-    def _remove(self, path: Path) -> None:
-        """Under another name first, so that no half of it can be taken for a checkpoint."""
-        temporary = self.folder / f".{path.name}.removed.tmp"
-        path.rename(temporary)
-        shutil.rmtree(temporary)
-
-
-def _clear(folder: Path) -> None:
-    """Orbax's threads may still add files to what it failed to write; what they leave for good goes with the next."""
-    for _ in range(20):
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-        time.sleep(0.05)
 
 
 def fits(state: PyTree) -> bool:
     """Whether host memory has room for a copy of the state and for what writing it takes."""
-    return sum(map(size, leaves(state))) + 4 * BATCH < _memory.available()
-
-
-def _read(folder: Path, step: int, likes: Sequence[PyTree]) -> tuple[PyTree, dict[str, Any]]:
-    try:
-        data = json.loads((folder / "checkpoint.json").read_bytes())
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno not in DAMAGE:
-            raise
-        raise DamageError(f"checkpoint.json cannot be read: {error}") from error
-    if not isinstance(data, dict) or data != _signed(data) or data["step"] != step:
-        raise DamageError("checkpoint.json does not have its digest")
-    entries = [
-        Entry(Form(path, kind, dtype, tuple(shape)), sha256) for (path, kind, dtype, shape), sha256 in data["leaves"]
-    ]
-    forms = [entry.form for entry in entries]
-    like = next((like for like in likes if [leaf.form for leaf in leaves(like)] == forms), None)
-    if like is None:
-        pairs = zip_longest(forms, (leaf.form for leaf in leaves(likes[0])), fillvalue="nothing more")
-        there, here = next((there, here) for there, here in pairs if there != here)
-        raise ValueError(f"checkpoint {folder} is of another state: it has {there}, not {here}")
-    found = [place(value, leaf) for value, leaf in zip(read(folder / "state", entries), leaves(like))]
-    return jax.tree.unflatten(jax.tree.structure(like), found), data["extra"]
-
-
-def _signed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data with a digest of it, which the digests of the leaves are part of."""
-    rest = {name: value for name, value in data.items() if name != "digest"}
-    return {**rest, "digest": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
-
-
-def _sync_all(folder: Path) -> None:
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            sync(Path(parent) / name)
-        sync(Path(parent))
+    return sum(map(num_bytes, tree_leaves(state))) + WORKING_MEMORY < _memory.available()

@@ -23,7 +23,7 @@ from mico.results.log import Log, TensorBoard
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
 PROBLEM_FOLDER = "problem"  # with the file of an MDP that was given as an object
 _FLEET_FILES = ("checkpoints", "fleet.json", PROBLEM_FOLDER, "timing.jsonl", LOCK_FILE)
-_PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "orbax-checkpoint", "numpy")
+_PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "numpy")
 _PACKAGES += ("gymnasium", "gymnax", "ale-py", "dm-control", "mujoco")
 
 

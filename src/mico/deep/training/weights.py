@@ -1,29 +1,33 @@
 """The parameters of each run, for whoever wants to use what it learnt."""
 
-import hashlib
 import re
 from collections.abc import Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Int
 
-from mico.results.folders import write_whole
+from mico.deep.training.array_store import (
+    SUFFIX,
+    DamageError,
+    OtherStateError,
+    open_arrays,
+    read_tree,
+    tree_leaves,
+    write_arrays,
+)
 
-_SAVED = re.compile(r"(0|[1-9][0-9]*)\.eqx")
-_OURS = re.compile(rf"{_SAVED.pattern}|\.[0-9]+\.eqx(\.[0-9a-f]{{16}})?\.tmp")  # and what killed processes left
+_SAVED = re.compile(rf"(0|[1-9][0-9]*){re.escape(SUFFIX)}")
+_OURS = re.compile(rf"{_SAVED.pattern}|\.[0-9]+{re.escape(SUFFIX)}\.[0-9a-f]{{16}}\.tmp")  # and of killed processes
 _TRIES = 100  # a run would have to save so often between two looks at its folder
 
 
 def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], params: Any) -> None:
-    """Save the parameters of each run as params/STEP.eqx, and remove those of earlier saves.
+    """Save the parameters of each run as params/STEP.arrays, and remove those of earlier saves.
 
-    A file ends with the digest of all that comes before it, as Equinox reads no further than the last array. Only
-    files that were written here are removed, not what else is in params/. The caller holds the lock of the folder.
+    Only files that were written here are removed, not what else is in params/. The caller holds the lock of the folder.
 
     Args:
         folders: The folder of each run.
@@ -34,13 +38,11 @@ def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], 
         OSError: If they cannot be written.
     """
     on_host = jax.device_get(params)
-    for index, (folder, own) in enumerate(zip(folders, np.broadcast_to(step, len(folders)))):
+    for index, (folder, own) in enumerate(zip(folders, np.broadcast_to(step, len(folders)).tolist())):
         where = folder / "params"
         where.mkdir(exist_ok=True)
-        data = BytesIO()
-        eqx.tree_serialise_leaves(data, jax.tree.map(lambda rows: rows[index], on_host))  # noqa: B023
-        whole = where / f"{own}.eqx"
-        write_whole(whole, data.getvalue() + _digest(data.getvalue()))
+        whole = where / f"{own}{SUFFIX}"
+        write_arrays(whole, tree_leaves(jax.tree.map(lambda rows: rows[index], on_host)), {"step": own})  # noqa: B023
         for other in where.iterdir():
             if other != whole and _OURS.fullmatch(other.name) and (other.is_file() or other.is_symlink()):
                 other.unlink()
@@ -52,7 +54,7 @@ def parameter_files(folder: Path) -> dict[int, Path]:
     Args:
         folder: The folder of the run.
     """
-    found = {file: _SAVED.fullmatch(file.name) for file in (folder / "params").glob("[0-9]*.eqx")}
+    found = {file: _SAVED.fullmatch(file.name) for file in (folder / "params").glob(f"[0-9]*{SUFFIX}")}
     steps = {int(match[1]): file for file, match in found.items() if match and file.is_file()}
     return dict(sorted(steps.items(), reverse=True))
 
@@ -77,30 +79,23 @@ def load_parameters(folder: Path, like: Any) -> tuple[int, Any]:
             break
         for step, file in files.items():
             try:
-                data = file.read_bytes()
+                return step, _read(file, like)
             except FileNotFoundError:
                 if step in vanished:  # and yet it is listed again: take the next newest
                     continue
                 vanished.add(step)
                 break  # a run that is still training has just replaced it: look again
-            return step, _parsed(file, data, like)
-    raise ValueError(f"{folder} has no parameters yet: they are saved with the first checkpoint")
+    old = any((folder / "params").glob("[0-9]*.eqx"))
+    hint = "those of an earlier version of MICo cannot be read" if old else "they are saved with the first checkpoint"
+    raise ValueError(f"{folder} has no parameters yet: {hint}")
 
 
-def _parsed(file: Path, data: bytes, like: Any) -> Any:
-    """The parameters in a file, which has its digest and nothing else than they."""
-    size = len(data) - hashlib.sha256().digest_size
-    if size < 0 or data[size:] != _digest(data[:size]):
-        raise ValueError(f"{file} is damaged: it does not have its digest")
-    stream = BytesIO(data[:size])
+def _read(file: Path, like: Any) -> Any:
+    """Read the parameters in a file."""
     try:
-        params = eqx.tree_deserialise_leaves(stream, like)
-    except RuntimeError as error:
+        with open_arrays(file) as stored:
+            return read_tree(stored, like)
+    except DamageError as error:
+        raise ValueError(f"{file} is damaged: {error}") from error
+    except OtherStateError as error:
         raise ValueError(f"{file} holds the parameters of other settings: {error}") from error
-    if stream.tell() != size:
-        raise ValueError(f"{file} holds the parameters of other settings: there are more of them")
-    return params
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.sha256(data).digest()

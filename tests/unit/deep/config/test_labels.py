@@ -44,7 +44,7 @@ def test_names_do_not_change_what_is_learnt(labelled, tmp_path):
     train(RUNS, tmp_path, steps=80)
     names = {"base": "dqn-mico-alpha0.0-seed0", "arm": "dqn-mico-alpha0.25-seed0"}
     for called, own in names.items():
-        for file in ("log.jsonl", "params/80.eqx"):
+        for file in ("log.jsonl", "params/80.arrays"):
             assert (labelled / called / file).read_bytes() == (tmp_path / own / file).read_bytes()
 
 

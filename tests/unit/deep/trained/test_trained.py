@@ -9,7 +9,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -220,7 +219,7 @@ def test_settings_of_no_run_are_named_by_their_file(out, tmp_path, part, field, 
 def copy(out, tmp_path):
     """A run of its own to damage, and the file of its parameters."""
     shutil.copytree(out / "dqn-mico-seed3", tmp_path / "it")
-    return tmp_path / "it", tmp_path / "it" / "params" / "40.eqx"
+    return tmp_path / "it", tmp_path / "it" / "params" / "40.arrays"
 
 
 def test_parameters_that_are_not_as_written_are_refused(copy):
@@ -229,7 +228,7 @@ def test_parameters_that_are_not_as_written_are_refused(copy):
     flips = [whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :] for place in range(3, len(whole), 97)]
     for data in (*flips, whole[: len(whole) // 2], whole[:-1], whole[:20], b"", whole + b"\0"):
         file.write_bytes(data)
-        with pytest.raises(ValueError, match=r"params/40\.eqx is damaged: it does not have its digest"):
+        with pytest.raises(ValueError, match=r"params/40\.arrays is damaged: "):
             load(folder)
     file.write_bytes(whole)
     assert load(folder).step == 40
@@ -240,13 +239,15 @@ def test_parameters_of_other_settings_are_refused(copy):
     params, more = jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])), np.zeros((1, 3))
     for found in (params._replace(head=more), params._replace(head=None), (params, more)):
         save_parameters([folder], 40, found)
-        with pytest.raises(ValueError, match=r"40\.eqx holds the parameters of other settings"):
+        with pytest.raises(ValueError, match=r"40\.arrays holds the parameters of other settings"):
             load(folder)
 
 
-def test_equinox_alone_can_read_parameters(out):
-    found = eqx.tree_deserialise_leaves(out / "dqn-mico-seed3" / "params" / "40.eqx", params_of(RUNS[0]))
-    jax.tree.map(np.testing.assert_array_equal, found, params_of(RUNS[0]))
+def test_parameters_of_earlier_versions_are_named(copy):
+    folder, file = copy
+    file.rename(file.with_name("40.eqx"))
+    with pytest.raises(ValueError, match="those of an earlier version of MICo cannot be read"):
+        load(folder)
 
 
 def test_a_run_without_parameters_says_so(out, tmp_path):
@@ -256,55 +257,56 @@ def test_a_run_without_parameters_says_so(out, tmp_path):
 
 
 def test_parameters_that_are_replaced_meanwhile_are_looked_for_again(tmp_path, monkeypatch):
-    run, read = RUNS[0], Path.read_bytes
+    run, opened = RUNS[0], Path.open
     Outputs(tmp_path, {"it": run}, 40, resume=False)
     later = jax.tree.map(lambda leaf: leaf + 1, params_of(run))
 
     def save(step, params):
         save_parameters([tmp_path / "it"], step, jax.tree.map(lambda leaf: leaf[None], params))
 
-    def replaced(path):
-        if path.name == "8.eqx":
+    def replaced(path, *args, **options):
+        if path.name == "8.arrays":
             save(12, later)
-        return read(path)
+        return opened(path, *args, **options)
 
     save(8, params_of(run))
-    (tmp_path / "it" / "params" / ".4.eqx.tmp").write_text("of a process that was killed")
-    monkeypatch.setattr(Path, "read_bytes", replaced)
+    (tmp_path / "it" / "params" / f".4.arrays.{'0' * 16}.tmp").write_text("of a process that was killed")
+    monkeypatch.setattr(Path, "open", replaced)
     found = load(tmp_path / "it")
     assert found.step == 12
     np.testing.assert_array_equal(found.params.head.output.bias, later.head.output.bias)
-    assert [path.name for path in (tmp_path / "it" / "params").iterdir()] == ["12.eqx"]
+    assert [path.name for path in (tmp_path / "it" / "params").iterdir()] == ["12.arrays"]
 
 
 def test_what_else_is_in_the_folder_of_parameters_stays(copy):
     """Notes, copies and folders of others are no parameters; what killed processes left is removed."""
     folder, file = copy
-    mine = ["notes.txt", "1a.eqx", "a1.eqx", "007.eqx", "²5.eqx", ".40.eqx.swp", ".notes.tmp", "90.eqx/own.txt"]
+    mine = ["notes.txt", "1a.arrays", "a1.arrays", "007.arrays", "²5.arrays", ".40.arrays.swp", ".notes.tmp"]
+    mine += ["90.arrays/own.txt"]
     for name in mine:
         path = file.parent / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(name)
-    for name in ("3.eqx", ".4.eqx.tmp", f".5.eqx.{'0' * 16}.tmp"):
+    for name in ("3.arrays", f".5.arrays.{'0' * 16}.tmp"):
         file.with_name(name).write_text("of an earlier save")
     assert load(folder).step == 40
     save_parameters([folder], 48, jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])))
     assert load(folder).step == 48
     left = {str(path.relative_to(file.parent)) for path in file.parent.rglob("*") if path.is_file()}
-    assert left == {*mine, "48.eqx"}
+    assert left == {*mine, "48.arrays"}
     assert all((file.parent / name).read_text() == name for name in mine)
 
 
 def test_links_that_lead_nowhere_are_no_parameters_and_what_links_lead_to_stays(copy, tmp_path):
     folder, file = copy
-    file.with_name("999.eqx").symlink_to("/nonexistent")
-    file.with_name("998.eqx").symlink_to("998.eqx")
+    file.with_name("999.arrays").symlink_to("/nonexistent")
+    file.with_name("998.arrays").symlink_to("998.arrays")
     assert load(folder).step == 40
     file.unlink()
     with pytest.raises(ValueError, match="it has no parameters yet"):
         load(folder)
     (tmp_path / "thesis.tex").write_text("mine")
-    file.with_name("997.eqx").symlink_to(tmp_path / "thesis.tex")
+    file.with_name("997.arrays").symlink_to(tmp_path / "thesis.tex")
     save_parameters([folder], 48, jax.tree.map(lambda leaf: leaf[None], params_of(RUNS[0])))
     assert load(folder).step == 48
     assert (tmp_path / "thesis.tex").read_text() == "mine"
@@ -313,17 +315,17 @@ def test_links_that_lead_nowhere_are_no_parameters_and_what_links_lead_to_stays(
 def test_a_file_that_is_listed_but_never_there_is_passed_over(copy, monkeypatch):
     """Rather than looked for again for ever; the next newest is read, if there is one."""
     folder, file = copy
-    file.with_name("50.eqx").write_bytes(file.read_bytes())
-    read, gone = Path.read_bytes, {"50.eqx"}
+    file.with_name("50.arrays").write_bytes(file.read_bytes())
+    opened, gone = Path.open, {"50.arrays"}
 
-    def vanished(path):
+    def vanished(path, *args, **options):
         if path.name in gone:
             raise FileNotFoundError(path)
-        return read(path)
+        return opened(path, *args, **options)
 
-    monkeypatch.setattr(Path, "read_bytes", vanished)
+    monkeypatch.setattr(Path, "open", vanished)
     assert load(folder).step == 40
-    gone.add("40.eqx")
+    gone.add("40.arrays")
     with pytest.raises(ValueError, match="it has no parameters yet"):
         load(folder)
 

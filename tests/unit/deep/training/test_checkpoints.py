@@ -1,5 +1,7 @@
 """Checkpoints: what comes back is what was saved."""
 
+import hashlib
+import json
 import threading
 import types
 
@@ -8,9 +10,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import zstandard
 
 from mico import _memory
-from mico.deep.training import array_store as leaves_module
+from mico.deep.training import array_store
 from mico.deep.training import checkpoints as module
 from mico.deep.training.checkpoints import Checkpoints, fits
 from states import assert_same, names, numbers, saved
@@ -51,7 +54,7 @@ def test_that_there_never_was_one_is_known_until_there_is(tmp_path, monkeypatch)
     assert not checkpoints.awaits_first()
     checkpoints.await_first()
     with monkeypatch.context() as patch:
-        patch.setattr(module, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        patch.setattr(module, "write_arrays", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         with pytest.raises(OSError, match="No space left"):
             checkpoints.save(1, numbers(1), {})
     assert Checkpoints(tmp_path / "in").awaits_first()
@@ -100,14 +103,29 @@ def test_doubles_do_not_become_singles(tmp_path):
         checkpoints.restore({"x": jax.ShapeDtypeStruct((1,), np.float64)})
 
 
-def test_long_leaves_are_written_in_pieces_and_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(leaves_module, "_PIECE", 64)
-    monkeypatch.setattr(leaves_module, "BATCH", 200)
-    state = {"a": np.arange(100.0), "b": np.arange(9, dtype=np.uint8), "c": np.arange(30, dtype=np.int32)}
+def test_long_arrays_are_written_in_pieces(tmp_path, monkeypatch):
+    monkeypatch.setattr(array_store, "_PIECE", 64)
+    state = {"a": np.arange(100.0), "b": np.arange(9, dtype=np.uint8), "c": np.arange(32, dtype=np.int32)}
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(1, state, {})
-    assert len(names(tmp_path / "1" / "state")) > 3
+    with array_store.open_arrays(tmp_path / "1.arrays") as stored:
+        assert [len(entry.pieces) for entry in stored.entries] == [13, 1, 2]
     assert_same(checkpoints.restore(state).state, state)
+
+
+def test_a_file_is_what_its_docstring_says(tmp_path):
+    """Read with zstandard, hashlib and json alone."""
+    array_store.write_arrays(tmp_path / "x", array_store.tree_leaves({"a": np.arange(5, dtype=np.int16)}), {"b": 1})
+    data = (tmp_path / "x").read_bytes()
+    length = int.from_bytes(data[-40:-32], "little")
+    text = data[-40 - length : -40]
+    assert hashlib.sha256(text).digest() == data[-32:]
+    index = json.loads(text)
+    raw = zstandard.ZstdDecompressor().decompress(data[: -40 - length])
+    assert np.frombuffer(raw, np.int16).tolist() == [0, 1, 2, 3, 4]
+    form = ["['a']", "array", "int16", [5]]
+    leaves = [[form, hashlib.sha256(raw).hexdigest(), [len(data) - 40 - length]]]
+    assert index == {"format": "mico arrays 1", "extra": {"b": 1}, "leaves": leaves}
 
 
 @pytest.mark.parametrize(
@@ -211,14 +229,14 @@ def gate(monkeypatch):
         threads = ()
 
     gate = Gate()
-    write = module.write
+    write = module.write_arrays
 
-    def slow(folder, found):
+    def slow(*args):
         gate.threads += (threading.current_thread(),)
         assert gate.wait(20)
-        return write(folder, found)
+        write(*args)
 
-    monkeypatch.setattr(module, "write", slow)
+    monkeypatch.setattr(module, "write_arrays", slow)
     return gate
 
 
@@ -246,7 +264,7 @@ def test_a_second_save_waits_for_the_first(tmp_path, gate):
     checkpoints.save(1, numbers(1), {}, background=True)
     threading.Timer(0.1, gate.set).start()
     checkpoints.save(2, numbers(2), {}, background=True)
-    assert (tmp_path / "1").exists()
+    assert (tmp_path / "1.arrays").exists()
     checkpoints.wait()
     assert names(tmp_path) == ["1", "2"]
     assert len(set(gate.threads)) == 1
@@ -262,6 +280,6 @@ def test_without_room_for_a_copy_it_is_saved_in_the_foreground(tmp_path, gate, m
 
 
 def test_what_fits_depends_on_the_bytes_of_all_leaves(monkeypatch):
-    monkeypatch.setattr(_memory, "available", lambda: 4 * leaves_module.BATCH + 100)
+    monkeypatch.setattr(_memory, "available", lambda: array_store.WORKING_MEMORY + 100)
     assert fits({"a": jnp.zeros(10, jnp.float32), "b": np.zeros(59, np.uint8)})
     assert not fits({"a": jnp.zeros(10, jnp.float32), "b": np.zeros(60, np.uint8)})

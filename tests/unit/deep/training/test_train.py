@@ -78,7 +78,7 @@ def test_what_is_on_disk(out):
     assert fleet == {"runs": NAMES, "steps": 200, "settings": settings, "parts": [1] * len(RUNS)}
     for index, name in enumerate(NAMES):
         assert sorted(path.name for path in (out / name).iterdir()) == ["config.json", "log.jsonl", "params"]
-        assert [path.name for path in (out / name / "params").iterdir()] == ["200.eqx"]
+        assert [path.name for path in (out / name / "params").iterdir()] == ["200.arrays"]
         config = json.loads((out / name / "config.json").read_bytes())
         assert (config["run"], config["seed"], config["steps"]) == (name, index % 2, 200)
         assert (config["agent"], config["metric"], config["env"]) == ("dqn", "mico", "mdp/frozen-lake")
@@ -406,7 +406,7 @@ def test_a_signal_stops_at_the_end_of_a_chunk_and_saves(out, tmp_path, number):
         train(RUNS, tmp_path, steps=200, report=report)  # at 40 is read what was played before 80
     assert signal.getsignal(number) is before
     assert Checkpoints(tmp_path / "checkpoints").latest() == 80
-    assert all((tmp_path / name / "params" / "80.eqx").is_file() for name in NAMES)
+    assert all((tmp_path / name / "params" / "80.arrays").is_file() for name in NAMES)
     train(RUNS, tmp_path, steps=200, resume=True)
     assert left(tmp_path) == left(out)
 
