@@ -29,12 +29,15 @@ assert model.logger.name_to_value["metric/loss"] > 0
 HIDDEN = """
 import sys
 
-class Hidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {names!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+class Finder:
+    def __init__(self, finder):
+        self.finder = finder
 
-sys.meta_path.insert(0, Hidden())
+    def find_spec(self, name, path=None, target=None):
+        hidden = name.partition(".")[0] in {names!r}
+        return None if hidden else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = map(Finder, sys.meta_path)
 """
 
 
