@@ -27,17 +27,10 @@ assert model.logger.name_to_value["metric/loss"] > 0
 
 
 HIDDEN = """
-import sys
+from importlib.machinery import PathFinder
 
-class Finder:
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, path=None, target=None):
-        hidden = name.partition(".")[0] in {names!r}
-        return None if hidden else self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = map(Finder, sys.meta_path)
+find_spec = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *where: None if name in {names!r} else find_spec(name, *where)
 """
 
 
