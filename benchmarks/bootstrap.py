@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from mico.results.statistics import AGGREGATES, difference, estimate, improvement_probability, profile
+from mico.evidence.statistics import AGGREGATES, difference, estimate, improvement_probability, profile
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:

@@ -31,13 +31,13 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from mico.results import plots
-from mico.results.folders import write_json
-from mico.results.log import Log, read_runs
-from mico.results.score_curves import training_curves
-from mico.results.score_plots import training_grid
-from mico.results.scores import shared, tabulate
-from mico.results.statistics import difference, estimate, improvement_probability
+from mico.evidence.curves import training_curves
+from mico.evidence.scores import shared, tabulate
+from mico.evidence.statistics import difference, estimate, improvement_probability
+from mico.plotting import plots
+from mico.plotting.score_plots import training_grid
+from mico.runs.files import write_json
+from mico.runs.log import Log, read_runs
 from mico.torch import MICoLoss
 from mico.torch.sb3 import MICoDQN
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mico._api import evaluate, load, train
-    from mico.commands.report_writing import report
+    from mico.cli.report_writing import report
     from mico.deep.config.registry import register_agent, register_encoder, register_env, register_metric_loss
     from mico.tabular import make, solve
 
@@ -27,7 +27,7 @@ _HOMES = {
     "register_encoder": "mico.deep.config.registry",
     "register_env": "mico.deep.config.registry",
     "register_metric_loss": "mico.deep.config.registry",
-    "report": "mico.commands.report_writing",
+    "report": "mico.cli.report_writing",
     "solve": "mico.tabular",
     "train": "mico._api",
 }

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from mico._checks import count, make_plain_name
 from mico._extras import require
-from mico.results.folders import new_folder, write_whole
+from mico.runs.files import new_folder, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Float
 
-    from mico.commands.training_display import Display
+    from mico.cli.training_display import Display
     from mico.deep.agents import AbstractAgent
     from mico.deep.config.choices import Choice, Option
     from mico.deep.config.run import Run
@@ -341,7 +341,7 @@ def _fit(option: "Option", name: str, value: Any) -> Any:
 
 def _display(runs: "list[Run]", progress: bool | None) -> "Display | None":
     """Make what shows progress, on a terminal and in a notebook or as asked; None where nothing is shown."""
-    from mico.commands.training_display import Display
+    from mico.cli.training_display import Display
 
     display = Display(runs)
     shown = display.console.is_terminal or display.console.is_jupyter if progress is None else progress

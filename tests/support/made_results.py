@@ -3,8 +3,8 @@
 import numpy as np
 import pandas as pd
 
-from mico.results.condensed import COLUMNS, KEY, WEIGHTS, Condensed, merged, read, write
-from mico.results.thinned import MEASURES
+from mico.runs.archive import COLUMNS, KEY, WEIGHTS, Condensed, merged, read, write
+from mico.runs.thinned import MEASURES
 
 
 def made_rows(agent, game, seeds, weights, *, steps, points, gain=lambda alpha, beta: 2.0):

@@ -62,7 +62,7 @@ def wait_for(condition, seconds=120):
 
 def is_under_way(fleet, out, steps=400):
     """Whether a fleet has a checkpoint in the midst of its learning, with steps to go."""
-    found = [int(path.name) for path in (out / fleet.name).glob("checkpoints/*") if path.name.isdigit()]
+    found = [int(path.stem) for path in (out / fleet.name).glob("checkpoints/[0-9]*.arrays")]
     return any(80 <= step < steps for step in found)
 
 

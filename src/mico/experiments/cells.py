@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from mico.results.folders import writable, write_whole
+from mico.runs.files import writable, write_whole
 from mico.sweeps.processes import end_with_parent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -12,7 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 
 from mico.experiments.cells import Evaluation, in_turn
-from mico.results import condensed, plots
+from mico.plotting import plots
+from mico.runs import archive as condensed
 
 PACKAGED = Path(__file__).parent / "data" / "control"
 REREADS = True  # results are read anew at every call

@@ -18,10 +18,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from tyro.conf import arg
 
+from mico.evidence.scaling import power_law
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.solvers import SOLVERS, Solver, timed
-from mico.results import plots
-from mico.results.scaling import power_law
+from mico.plotting import plots
 from mico.tabular import MDP, METRICS, Chain, FactoredMICo, garnet, make
 
 WORKERS = 1

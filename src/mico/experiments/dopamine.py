@@ -14,7 +14,8 @@ from matplotlib.ticker import MultipleLocator, StrMethodFormatter
 from scipy import stats
 
 from mico.experiments.cells import Evaluation, in_turn
-from mico.results import condensed, plots
+from mico.plotting import plots
+from mico.runs import archive as condensed
 
 PACKAGED = Path(__file__).parent / "data" / "atari"
 ITERATION = 250_000  # agent steps, a million frames

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from scipy.spatial.distance import cdist
 
 from mico._extras import require
+from mico.evidence.intervals import mean_interval
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.fidelity_measures import agreement, sample
 from mico.experiments.fidelity_worlds import Kind, has_more_states, world
-from mico.results import plots
-from mico.results.intervals import mean_interval
+from mico.plotting import plots
 from mico.tabular import factored_mico
 from mico.tabular.validation import checked_discount
 

@@ -16,9 +16,9 @@ from mico.deep.config.run import Run, Schedule, run_names
 from mico.deep.envs import ENVS, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.training.train import Progress, train
-from mico.results import plots
-from mico.results.intervals import mean_interval
-from mico.results.log import read_runs
+from mico.evidence.intervals import mean_interval
+from mico.plotting import plots
+from mico.runs.log import read_runs
 
 BASE = "DQN"
 _END = 0.2  # the last part of training, over which final returns are means

@@ -22,7 +22,7 @@ from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.training.train import Progress, train
-from mico.results import plots
+from mico.plotting import plots
 from mico.tabular import solve
 
 SQUARED = MICo(alpha=1.0, beta=1.0, error="squared", self_pairs="exclude")

@@ -10,18 +10,18 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from mico.evidence.figures import Drawing
+from mico.evidence.intervals import printed
+from mico.evidence.score_tables import LABELS, Pair
+from mico.evidence.statistics import Estimate
+from mico.evidence.study import Study
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.minatar_figures import figures, heat_maps, own_games, scored, tables, weights_of
 from mico.experiments.minatar_plan import PHASES, Config, key_of
 from mico.experiments.minatar_results import Known, known, lacking, parts_of, sentences
 from mico.experiments.minatar_training import train
-from mico.pages.report_figures import Drawing
-from mico.pages.report_scores import LABELS, Pair
-from mico.pages.report_study import Study
-from mico.results import score_plots
-from mico.results.condensed import COLUMNS, of_runs
-from mico.results.intervals import printed
-from mico.results.statistics import Estimate
+from mico.plotting import score_plots
+from mico.runs.archive import COLUMNS, of_runs
 
 __all__ = ["MANNER", "QUICK", "REREADS", "Config", "figures", "plot", "run", "table", "tables"]
 

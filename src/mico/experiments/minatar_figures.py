@@ -8,17 +8,17 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from mico.evidence.baselines import scale_of
+from mico.evidence.cells import NEARLY, finals
+from mico.evidence.figures import Drawing, Undrawn, drawings
+from mico.evidence.intervals import mean_intervals, printed
+from mico.evidence.score_tables import score_tables
+from mico.evidence.scores import read_scores, with_arms
+from mico.evidence.sources import Sources
+from mico.evidence.study import Choices, Study, study
 from mico.experiments.minatar_plan import LAST, Weights, best_weights, paper_weights
-from mico.pages.report_baselines import scale_of
-from mico.pages.report_figures import Drawing, Undrawn, drawings
-from mico.pages.report_scores import score_tables
-from mico.pages.report_sources import Sources
-from mico.pages.report_study import Choices, Study, study
-from mico.results import score_plots
-from mico.results.cells import NEARLY, finals
-from mico.results.condensed import KEY
-from mico.results.intervals import mean_intervals, printed
-from mico.results.scores import read_scores, with_arms
+from mico.plotting import score_plots
+from mico.runs.archive import KEY
 
 LABELS = {
     "norm": "mean norm of φ",

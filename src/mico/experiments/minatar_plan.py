@@ -14,9 +14,9 @@ from mico.deep.agents.iqn import AbstractImplicitAgent
 from mico.deep.config.presets import PRESETS
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.layers import Precision
-from mico.results.cells import finals
-from mico.results.condensed import of_runs
-from mico.results.scores import read_scores, with_arms
+from mico.evidence.cells import finals
+from mico.evidence.scores import read_scores, with_arms
+from mico.runs.archive import of_runs
 from mico.sweeps.grid import Cell, Sweep, cells
 from mico.sweeps.named import SWEEPS
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mico.experiments.minatar_plan import PHASES, Config, Part, Phase, choice, key_of, study_parts, sweep_parts
-from mico.results import condensed
-from mico.results.condensed import Condensed
+from mico.runs import archive as condensed
+from mico.runs.archive import Condensed
 from mico.sweeps.costs import DEVICES, Device, duration, estimate
 from mico.sweeps.grid import Cell
 from mico.sweeps.plan import Fleet, plan

@@ -13,9 +13,9 @@ from pathlib import Path
 from mico.deep.training.train import Manner
 from mico.experiments.minatar_plan import PHASES, Config
 from mico.experiments.minatar_results import Missing, known, lacking, parts_of
-from mico.results import condensed
-from mico.results.condensed import Condensed
-from mico.results.lock import locked_folder
+from mico.runs import archive as condensed
+from mico.runs.archive import Condensed
+from mico.runs.lock import locked_folder
 from mico.sweeps import local
 from mico.sweeps.fleets import finished
 from mico.sweeps.grid import Cell

@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mico._extras import require
+from mico.evidence.intervals import mean_interval
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.sampled_metrics import SelfDistance, n_step_mico, sampled_bisimulation
-from mico.results import plots
-from mico.results.intervals import mean_interval
+from mico.plotting import plots
 from mico.tabular import MDP, garnet, make, random_policy, solve, uniform_policy
 
 Kind = Literal["td", "n-step", "off-policy"]

@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from mico._checks import install_hint
+from mico.evidence.intervals import mean_interval
 from mico.experiments.cells import Evaluation, in_turn, like_paper
-from mico.results import plots
-from mico.results.intervals import mean_interval
+from mico.plotting import plots
 from mico.tabular import Chain, make, random_policy
 from mico.tabular.features import FEATURES, Regression, regression_error
 from mico.tabular.problems.gridworld import Dynamics

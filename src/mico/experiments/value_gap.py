@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from mico.evidence.intervals import mean_interval, printed
 from mico.experiments.cells import Evaluation, in_turn, like_paper
-from mico.results import plots
-from mico.results.intervals import mean_interval, printed
+from mico.plotting import plots
 from mico.tabular import MDP, METRICS, garnet, random_policy, solve, solve_policies
 from mico.tabular.metrics import metric_named
 from mico.tabular.problems.garnet import Branching

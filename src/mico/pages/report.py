@@ -2,44 +2,14 @@
 
 import base64
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import pandas as pd
-
+from mico.evidence.sheets import Sheet
 from mico.pages.assembly import assembled, stored
 from mico.pages.markup import Markup, element, joined, listed, table
 
 _SCRIPTS = ("report_curves.js", "report.js")
 _WIDE = 620  # pixels of a figure that gets a line of its own
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """A table as it is read; the first `labels` cells of a row name it, and a folded one is opened by a click."""
-
-    name: str
-    caption: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    labels: int = 1
-    folded: bool = False
-
-
-class Tabled(NamedTuple):
-    """A table as numbers, for a file, and as text."""
-
-    numbers: pd.DataFrame
-    sheet: Sheet
-
-
-def crossed(name: str, caption: str, cells: dict[tuple[str, str], str], sides: tuple[str, str]) -> Sheet:
-    """Texts of pairs as a table, the longer side downwards; a dash where there is none."""
-    down, across = (list(dict.fromkeys(pair[side] for pair in cells)) for side in (0, 1))
-    if len(across) > len(down):
-        turned = {(second, first): text for (first, second), text in cells.items()}
-        return crossed(name, caption, turned, (sides[1], sides[0]))
-    rows = tuple((first, *(cells.get((first, second), "–") for second in across)) for first in down)
-    return Sheet(name, caption, (sides[0], *across), rows)
 
 
 @dataclass(frozen=True)

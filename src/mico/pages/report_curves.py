@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from mico.evidence.intervals import LEVEL, mean_intervals
 from mico.pages.assembly import packed
-from mico.results.intervals import mean_intervals
-from mico.results.score_plots import DASHES, Style, arm_styles, overlays
+from mico.plotting.score_plots import DASHES, Style, arm_styles, overlays
 
-LEVEL = 0.75
 _DASHES = dict(zip(DASHES, ("", "7 3", "2 3", "9 3 2 3", "16 7"), strict=True))
 
 

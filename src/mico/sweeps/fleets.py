@@ -8,8 +8,8 @@ from pathlib import Path
 from jax.errors import JaxRuntimeError
 
 from mico.deep.training.train import Manner, Progress, train
-from mico.results.lock import OccupiedError
-from mico.results.log import read_rows
+from mico.runs.lock import OccupiedError
+from mico.runs.log import read_rows
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import Status, Writer, read_status, write_status
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from mico import __version__
 from mico._checks import check_plain_name
-from mico.results.folders import write_json
-from mico.results.lock import LOCK_FILE
+from mico.runs.files import write_json
+from mico.runs.lock import LOCK_FILE
 from mico.sweeps.grid import Cell, Sweep, arms, cells, make_sweep
 from mico.sweeps.plan import Fleet, Member, plan
 from mico.sweeps.status import STATUS_FOLDER

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from mico.results.atari_scores import PAPER_GAMES
+from mico.evidence.atari_scores import PAPER_GAMES
 from mico.sweeps.grid import Sweep
 
 _VALUE_AGENTS = ("dqn", "rainbow", "qr-dqn", "iqn", "m-iqn")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from mico.deep.training.train import Progress
-from mico.results.folders import write_json
+from mico.runs.files import write_json
 
 STATUS_FOLDER = "status"
 _SECONDS = 2.0  # between writings

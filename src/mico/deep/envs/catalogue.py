@@ -14,7 +14,7 @@ from mico.control_suite.catalogue import catalogue
 from mico.deep.envs.mdp import is_problem_file
 from mico.deep.envs.minatar.minatar import Game
 from mico.deep.extensions import takes_member
-from mico.results.atari_scores import REFERENCES
+from mico.evidence.atari_scores import REFERENCES
 from mico.tabular import PROBLEMS
 
 _MOST = 4  # suggestions

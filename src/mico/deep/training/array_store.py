@@ -25,7 +25,7 @@ import numpy as np
 import zstandard
 from jaxtyping import PyTree, Shaped
 
-from mico.results.folders import whole_file
+from mico.runs.files import whole_file
 
 SUFFIX = ".arrays"
 _FORMAT = "mico arrays 1"

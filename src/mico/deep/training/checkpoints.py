@@ -24,7 +24,7 @@ from mico.deep.training.array_store import (
     tree_leaves,
     write_arrays,
 )
-from mico.results.folders import sync
+from mico.runs.files import sync
 
 _NONE = "none-yet"
 _SKIPPED = ".skipped"

@@ -16,9 +16,9 @@ from mico._checks import check_plain_name
 from mico.deep.config.run import Label, Run, completed, describe, varied
 from mico.deep.fields import flatten
 from mico.deep.training.weights import parameter_files
-from mico.results.folders import write_json
-from mico.results.lock import LOCK_FILE
-from mico.results.log import Log, TensorBoard
+from mico.runs.files import write_json
+from mico.runs.lock import LOCK_FILE
+from mico.runs.log import Log, TensorBoard
 
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
 PROBLEM_FOLDER = "problem"  # with the file of an MDP that was given as an object

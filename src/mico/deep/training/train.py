@@ -26,8 +26,8 @@ from mico.deep.training.limits import check_room, warn_of_disk
 from mico.deep.training.metrics import added, means, nothing
 from mico.deep.training.run_folder import Kept, Outputs, kept_in
 from mico.deep.training.weights import save_parameters
-from mico.results.lock import locked_folder
-from mico.results.log import split_row, summary_writer
+from mico.runs.lock import locked_folder
+from mico.runs.log import split_row, summary_writer
 
 CheckpointReplay = Literal["whole", "empty"]
 

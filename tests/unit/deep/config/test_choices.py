@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from mico.commands.train_options import parse
+from mico.cli.train_options import parse
 from mico.deep.config.choices import Choice, Option
 from mico.deep.config.presets import PRESETS
 

@@ -9,7 +9,7 @@ from ale_py import ALEInterface, roms
 from mico.deep.envs import Episodes, environment
 from mico.deep.envs.host.atari import Atari
 from mico.deep.envs.host.episodes import episode_seed
-from mico.results.atari_scores import PAPER_GAMES
+from mico.evidence.atari_scores import PAPER_GAMES
 
 SKIP, CUT = 4, 60
 

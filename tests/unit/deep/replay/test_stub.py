@@ -17,7 +17,7 @@ from mico.deep.replay.stub import empty_replay_from, strip_replay
 from mico.deep.training.array_store import open_arrays
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.train import Manner, train
-from mico.results.log import read_log
+from mico.runs.log import read_log
 from small_runs import SCHEDULE, small_agent, small_run
 from trainings import left
 

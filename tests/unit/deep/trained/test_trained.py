@@ -25,7 +25,7 @@ from mico.deep.trained.evaluate import evaluate
 from mico.deep.training.run_folder import Outputs
 from mico.deep.training.weights import save_parameters
 from mico.deep.types import Spec
-from mico.results.folders import writable
+from mico.runs.files import writable
 from small_runs import small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -16,7 +16,7 @@ import pytest
 from mico.deep.training import array_store
 from mico.deep.training import checkpoints as module
 from mico.deep.training.checkpoints import Checkpoints
-from mico.results import folders
+from mico.runs import files as folders
 from states import assert_same, names, numbers, saved
 
 

@@ -11,7 +11,7 @@ from mico.deep.metric_losses import MICo
 from mico.deep.training import train as training
 from mico.deep.training.run_folder import Kept, Outputs
 from mico.deep.training.train import train
-from mico.results.folders import writable
+from mico.runs.files import writable
 from small_runs import small_run
 from trainings import FLAGS
 

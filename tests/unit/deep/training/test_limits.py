@@ -41,8 +41,8 @@ def test_where_memory_is_not_known_nothing_is_refused(monkeypatch):
 
 def test_checkpoints_that_the_disk_may_not_hold_are_warned_of(tmp_path, monkeypatch):
     """Two of 8,000 bytes; what old ones take will be free."""
-    (tmp_path / "checkpoints" / "7").mkdir(parents=True)
-    (tmp_path / "checkpoints" / "7" / "state").write_bytes(bytes(1_000))
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "7.arrays").write_bytes(bytes(1_000))
     monkeypatch.setattr(limits.shutil, "disk_usage", lambda path: types.SimpleNamespace(free=15_000))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -29,7 +29,7 @@ from mico.deep.training import chunking
 from mico.deep.training import train as module
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.train import Manner, train
-from mico.results.log import read_log, read_rows, read_runs
+from mico.runs.log import read_log, read_rows, read_runs
 from small_runs import SCHEDULE, small_agent, small_run
 from tensorboards import events
 from trainings import Crash, crashing, left
@@ -474,7 +474,7 @@ def test_folders_that_hold_something_are_refused_and_stay_as_they_are(out, tmp_p
 
 def test_two_processes_cannot_write_one_folder(tmp_path):
     hold = (
-        "import sys, pathlib; from mico.results.lock import exclusive\n"
+        "import sys, pathlib; from mico.runs.lock import exclusive\n"
         "with exclusive(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", hold, str(tmp_path)]

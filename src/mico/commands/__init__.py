@@ -1,1 +1,0 @@
-"""One module a command of the command line; each has `main(argv)`."""

@@ -1,0 +1,1 @@
+"""From a tidy frame of runs to a claim: arms, scores, statistics, curves, the study of one question."""

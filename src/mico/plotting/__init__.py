@@ -1,0 +1,1 @@
+"""Figures of results: data and Axes in, Axes out."""

@@ -1,1 +1,0 @@
-"""Statistics, figures and files of results, from arrays and DataFrames alone."""

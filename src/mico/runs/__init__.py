@@ -1,0 +1,1 @@
+"""What training runs leave on disk: atomic files, locks, logs, archives. No JAX."""

@@ -1,0 +1,246 @@
+"""Logs of runs: an append-only JSONL file for each, read as one tidy DataFrame."""
+
+import errno
+import json
+import math
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mico._checks import install_hint
+from mico.runs.files import sync
+
+if TYPE_CHECKING:
+    import pandas  # which takes a quarter of a second to import, and writing rows does without
+
+COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value")
+
+_ABOUT = ("run", "agent", "metric", "env", "seed")  # what config.json tells of every row
+
+
+class Log:
+    """The rows of one run, `{"step": 4, "loss": 0.5}` a line; it may be read while it grows.
+
+    Numbers come back exactly. JSON has none that are not finite: they are the strings "NaN", "Infinity", "-Infinity".
+    The file is open during calls alone, so that hundreds of runs may each have one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def position(self) -> int:
+        """How many bytes there are: what a checkpoint keeps, for `cut`."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add rows with a single write; if the disk has no room for all of them, none stays."""
+        data = "".join(_line(row) for row in rows).encode()
+        with self.path.open("ab", buffering=0) as file:
+            start = file.tell()
+            try:
+                while data:  # what a full disk did not take says why when it is written again
+                    data = data[file.write(data) :]
+            except OSError as error:
+                file.truncate(start)
+                raise OSError(error.errno, error.strerror, str(self.path)) from error
+
+    def sync(self) -> None:
+        """Wait until every row is on the disk; a log without rows becomes an empty file."""
+        self.path.touch()
+        sync(self.path)
+        sync(self.path.parent)
+
+    def cut(self, position: int) -> None:
+        """Forget what was written beyond a position that a checkpoint kept."""
+        size = self.position
+        if not 0 <= position <= size:
+            raise ValueError(f"position {position} lies outside {self.path}, which has {size} bytes")
+        if size == 0:
+            return
+        with self.path.open("r+b") as file:
+            file.seek(max(position - 1, 0))
+            if position > 0 and file.read(1) != b"\n":
+                raise ValueError(f"position {position} of {self.path} is not the end of a row: this is another log")
+            file.truncate(position)
+        self.sync()
+
+
+class TensorBoard:
+    """Log rows as scalars for TensorBoard, to look at; the record is the log.
+
+    A resumed run says after which step: what was shown beyond it disappears.
+    """
+
+    def __init__(self, folder: Path, after: int | None = None) -> None:
+        # Files are named by seconds, and one of the same name would be overwritten.
+        self._writer = summary_writer()(
+            str(folder), purge_step=None if after is None else after + 1, filename_suffix=f".{time.time_ns()}"
+        )
+
+    def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add each number of each row at its step."""
+        for row in rows:
+            step, numbers = split_row(row)
+            for name, value in numbers.items():
+                self._writer.add_scalar(name, float(value), step)
+
+    def sync(self) -> None:
+        """Write out what the writer's thread has taken in so far."""
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Write out everything, and let go of the file and the thread."""
+        self._writer.close()
+
+
+def summary_writer() -> Any:
+    """Import the writer of TensorBoard files, an optional dependency; an error says what to install."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"TensorBoard files need: {install_hint('tensorboard')}") from error
+    return SummaryWriter
+
+
+def read_log(path: Path) -> "pandas.DataFrame":
+    """The rows of one log, one column a name; a last line that is still being written is left out."""
+    import pandas as pd
+
+    return pd.DataFrame(read_rows(path))
+
+
+def read_runs(folder: Path) -> "pandas.DataFrame":
+    """All runs in a folder, or in the folders in it, one row a number; runs may still be going.
+
+    Beside the fixed columns there is one for each varied field, such as metric.alpha.
+    """
+    import pandas as pd
+
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(folder))
+    tables = [_tidy(run, config) for run, config in _runs(folder.resolve())]
+    tables = [table for table in tables if len(table)]
+    if not tables:
+        return pd.DataFrame(columns=list(COLUMNS))
+    table = pd.concat(tables, ignore_index=True)
+    return table[[*COLUMNS, *(name for name in table.columns if name not in COLUMNS)]]
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The runs in a folder, or in the folders in it; a run is one of itself.
+
+    A warning names those that a fleet.json promises and that lack their configuration or log.
+    """
+    found = [run for run, _ in _runs(folder.resolve())]
+    if not found:
+        raise ValueError(f"{folder} holds no run" if folder.exists() else f"{folder}: there is no such folder")
+    for file in sorted({*folder.resolve().glob("fleet.json"), *folder.resolve().glob("*/fleet.json")}):
+        promised = _promised(file)
+        absent = [name for name in promised if file.parent / name not in found]
+        if absent:
+            lost = f"{len(absent)} of {len(promised)} runs are left out, without config.json or log.jsonl"
+            warnings.warn(f"{file.parent.name}: {lost}: {few(absent)}", stacklevel=2)
+    return found
+
+
+def _promised(file: Path) -> list[str]:
+    """The runs that a fleet.json names; none, and a warning, if it is damaged."""
+    try:
+        return [str(name) for name in json.loads(file.read_bytes())["runs"]]
+    except (ValueError, TypeError, KeyError, OSError) as error:
+        warnings.warn(f"{file} is damaged, and what it promises is not known: {error!r}", stacklevel=3)
+        return []
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three, and how many more."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _runs(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """The folder itself, those in it and those in them, where there is a run's configuration and its log."""
+    files = sorted({*folder.glob("config.json"), *folder.glob("*/config.json"), *folder.glob("*/*/config.json")})
+    for file in files:
+        if (file.parent / "log.jsonl").is_file():
+            try:
+                config = json.loads(file.read_bytes())
+            except ValueError as error:
+                raise ValueError(f"{file} is not JSON: {error}") from error
+            if isinstance(config, dict) and "run" in config:
+                yield file.parent, config
+
+
+def _tidy(folder: Path, config: Mapping[str, Any]) -> "pandas.DataFrame":
+    import pandas as pd
+
+    missing = [name for name in _ABOUT if name not in config]
+    if missing:
+        raise ValueError(f"{folder / 'config.json'} has no {', '.join(missing)}")
+    numbers = [
+        (row["step"], name, value)
+        for row in read_rows(folder / "log.jsonl")
+        for name, value in row.items()
+        if name != "step"
+    ]
+    table = pd.DataFrame(numbers, columns=["step", "name", "value"]).astype({"value": float})
+    about = {"experiment": folder.parent.name, **{name: config[name] for name in _ABOUT}}
+    if config["metric"] is None:
+        about["metric"] = "none"  # pandas leaves rows without a value out of groups, and baselines with them
+    varied = {name: value for name, value in config.get("varied", {}).items() if name not in COLUMNS}
+    return table.assign(**about, **varied)
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a log; a last line that is still being written is left out."""
+    lines = path.read_bytes().split(b"\n")
+    last = lines.pop()  # after the last line's end: nothing, or a row still being written
+    try:
+        rows = [_row(row) for row in json.loads(b"[%b]" % b",".join(lines))]  # all at once takes half the time
+    except ValueError:
+        rows = []
+    if len(rows) != len(lines):  # something is wrong, and this finds out where
+        rows = [_numbered(path, number, line) for number, line in enumerate(lines, start=1)]
+    try:
+        return [*rows, _row(json.loads(last))]
+    except ValueError:
+        return rows
+
+
+def _numbered(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        return _row(json.loads(line))
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}, is no row of a log: {error}") from error
+
+
+def _row(row: Any) -> dict[str, Any]:
+    if not isinstance(row, dict) or "step" not in row:
+        raise ValueError("no step")
+    return {name: float(value) if isinstance(value, str) else value for name, value in row.items()}
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    step, numbers = split_row(row)
+    return json.dumps({"step": step, **{name: _json(value) for name, value in numbers.items()}}, allow_nan=False) + "\n"
+
+
+def _json(value: int | float) -> int | float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def split_row(row: Mapping[str, Any]) -> tuple[int, dict[str, int | float]]:
+    """Split a row into its step and its other numbers, as Python has them: NumPy's float32 and int64 are as good."""
+    if not isinstance(row.get("step"), Integral):
+        raise ValueError(f"a row needs a whole number as step, not {row.get('step')!r}")
+    wrong = {name: value for name, value in row.items() if not isinstance(value, Real)}
+    if wrong:
+        name, value = wrong.popitem()
+        raise ValueError(f"rows hold numbers, but {name!r} is {value!r}")
+    numbers = {name: int(value) if isinstance(value, Integral) else float(value) for name, value in row.items()}
+    return int(numbers.pop("step")), numbers

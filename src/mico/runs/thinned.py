@@ -1,0 +1,126 @@
+"""The log of a run as a curve of few points."""
+
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from mico._checks import check_plain_name
+from mico.runs.log import few, read_rows
+
+WEIGHTS = ("metric.alpha", "metric.beta")
+MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
+_NEEDED = {
+    "agent": str,
+    "metric": str | None,
+    "env": str,
+    "seed": int,
+    "steps": int,
+    "starts": list,
+    "settings": dict,
+}
+_KINDS = {str: "a word", str | None: "a word or null", int: "a whole number", list: "a list", dict: "an object"}
+COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
+
+
+class Logged(NamedTuple):
+    """A run as its folder has it."""
+
+    folder: Path
+    config: dict[str, Any]
+    log: list[dict[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Logged":
+        """Read what lies in a run's folder; a ValueError names the file that is not a run's."""
+        file = folder / "config.json"
+        try:
+            config, log = json.loads(file.read_bytes()), read_rows(folder / "log.jsonl")
+        except RecursionError as error:
+            raise ValueError(f"{folder} holds JSON that is nested too deeply") from error
+        _check_config(config, file)
+        for row in log:
+            if not isinstance(row.get("return", 0.0), int | float):
+                raise ValueError(f"{folder / 'log.jsonl'} has a return at step {row['step']} that is {row['return']!r}")
+        return cls(folder, config, log)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of the curve, without the row that says that the run froze."""
+        return [row for row in self.log if "not_finite_at" not in row]
+
+    @property
+    def last(self) -> int:
+        """The step that it has come to."""
+        return max((row["step"] for row in self.rows), default=0)
+
+
+def _check_config(config: Any, file: Path) -> None:
+    """Refuse what is no run's configuration, and an agent whose name could not be that of a file."""
+    if not isinstance(config, dict):
+        raise ValueError(f"{file} must hold a run's configuration, but is {type(config).__name__}")
+    lacking = [name for name in _NEEDED if name not in config]
+    if lacking:
+        raise ValueError(f"{file} must tell {', '.join(_NEEDED)}, but lacks {', '.join(lacking)}")
+    for name, kind in _NEEDED.items():
+        if not isinstance(config[name], kind) or isinstance(config[name], bool):
+            raise ValueError(f"{file} must have {_KINDS[kind]} as {name}, but has {config[name]!r}")
+    settings = config["settings"]
+    for part in ("agent", "env", "metric"):
+        own = settings.get(part)
+        if not (isinstance(own, dict) and isinstance(own.get("name"), str)) and (own is not None or part != "metric"):
+            raise ValueError(f"{file} must have settings with the name of {part}, but has {own!r}")
+    for name in (config["agent"], settings["agent"]["name"]):  # files are named after the agent
+        check_plain_name(name, f"the agent in {file}")
+
+
+def thinned(run: Logged, points: int) -> pd.DataFrame:
+    """A row for each whole piece, so many of a run that is at its end; or those of the log, if these are fewer."""
+    config = run.config
+    if len(run.rows) * config["steps"] < points * run.last:  # pieces would be shorter than what lies between rows
+        edges = np.unique([row["step"] for row in run.rows])
+    else:
+        edges = np.linspace(0, config["steps"], points + 1)[1:].round().astype(int)
+    pieces: list[list[dict[str, Any]]] = [[] for _ in edges]
+    for row in run.rows:
+        pieces[int(np.searchsorted(edges, row["step"]))].append(row)
+    found = [
+        {"step": edge, **_returns(piece), **_last(piece)}
+        for edge, piece in zip(edges.tolist(), pieces)
+        if piece and edge <= run.last
+    ]
+    metric = config["settings"]["metric"] or {}
+    about = {"agent": config["agent"], "metric": config["metric"] or "none", "env": config["env"]}
+    about |= {"seed": config["seed"], **{name: metric.get(name.partition(".")[2], np.nan) for name in WEIGHTS}}
+    return pd.DataFrame([about | one for one in found], columns=list(COLUMNS))
+
+
+def tell_cut(logs: Sequence[Logged], tables: Sequence[pd.DataFrame]) -> None:
+    """A warning for each run that has no whole piece yet, and one for all that have a part of another."""
+    cut = []
+    for run, table in zip(logs, tables, strict=True):
+        if table.empty:
+            so_far = f"at step {run.last:,} of {run.config['steps']:,}, before the end of its first piece"
+            warnings.warn(f"{run.folder.parent.name}/{run.folder.name} is left out: it is {so_far}", stacklevel=3)
+        elif table["step"].iloc[-1] < run.last:
+            cut.append(run.folder.name)
+    if cut:
+        warnings.warn(f"rows after the last whole piece of a run are left out: {few(cut)}", stacklevel=3)
+
+
+def _returns(piece: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Over episodes: a row may have few or many."""
+    rows = [(row["return"], row.get("episodes", 1)) for row in piece if "return" in row]
+    if not rows:
+        return {"score": np.nan, "episodes": 0}
+    returns, episodes = np.transpose(rows)
+    return {"score": float(returns @ episodes / episodes.sum()), "episodes": int(episodes.sum())}
+
+
+def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:
+    found = {name: value for row in piece for name, value in row.items() if name in MEASURES}
+    return {name: found.get(name, np.nan) for name in MEASURES}
