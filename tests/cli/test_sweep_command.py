@@ -94,6 +94,22 @@ def test_flags_take_the_place_of_what_a_name_or_a_file_says(tmp_path):
     )
 
 
+def test_critics_that_read_what_the_actor_does_are_swept_by_flags_and_files(tmp_path, capsys):
+    """Which only metric losses allow that train φ by themselves."""
+    line = "--env gym/Pendulum-v1 --agent sac --seeds 0 1 --steps 2000 --metric dbc --agent.critics-read actor"
+    (tmp_path / "x.toml").write_text(
+        'steps = 2000\nenv = "gym/Pendulum-v1"\nagent = "sac"\nseeds = [0, 1]\nmetric = ["none", "dbc"]\n'
+        '[fields_by_metric.dbc]\nagent.critics-read = "actor"\nmetric.variant = ["paper", "rewrite"]\n'
+    )
+    for given, counted in ((line.split(), "2 runs"), ([str(tmp_path / "x.toml")], "6 runs")):
+        cli.main(["sweep", *given, "--dry-run"])
+        assert f"{counted} of 2,000 steps" in capsys.readouterr().out
+    found = sweep(tmp_path / "x.toml", "--metric.variant", "original")
+    assert {(cell.metric, cell.fields) for cell in cells(found)} == {
+        ("none", ()), ("dbc", (("agent.critics_read", "actor"), ("metric.variant", "original")))
+    }  # fmt: skip
+
+
 def test_steps_are_counts_in_whole_updates_of_all_runs(tmp_path):
     assert sweep("--env", "mdp/two-state", "--steps", "1e4").steps == 10_000
     (tmp_path / "x.toml").write_text('steps = 1e3\nenv = "mdp/two-state"\n[fields]\nschedule.update_period = [3, 4]\n')

@@ -123,6 +123,10 @@ def parse(argv: list[str]) -> tuple[Options, Sweep]:
     }
     if values:
         more["fields"] = named_values("fields", given.get("fields", {})) | values
+        more["fields_by_metric"] = {
+            metric: {name: own[name] for name in own if name not in values}
+            for metric, own in given.get("fields_by_metric", {}).items()
+        }
     return parsed.options, _checked(given | more)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from mico._checks import count
 from mico._suggestions import near
+from mico.deep.config.choices import metric_names
 from mico.deep.fields import flatten
 from mico.sweeps.absent import Shape, shape_of
 
@@ -32,6 +33,7 @@ class Sweep:
         preset: Settings by name; None for those of the environment's family.
         fields: One value or several by the dotted names of fields.
         variants: Arms that change a few fields each, instead of every combination of them.
+        fields_by_metric: Fields of the runs with one metric loss (or "none") alone, in place of those of `fields`.
 
     Raises:
         ValueError: If an entry is not as it must be.
@@ -50,19 +52,30 @@ class Sweep:
     preset: str | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     variants: Sequence[Mapping[str, Any]] = ({},)
+    fields_by_metric: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ENTRIES:
             object.__setattr__(self, name, read_entry(name, getattr(self, name)))
-        both = [name for variant in self.variants for name in variant if name in self.fields]
+        fixed = {*self.fields, *(name for own in self.fields_by_metric.values() for name in own)}
+        both = [name for variant in self.variants for name in variant if name in fixed]
         if both:
             raise ValueError(f"{both[0]} is one of the fields, and a variant sets it too")
+
+    def fields_with(self, metric: str) -> dict[str, Any]:
+        """The fields of the runs with this metric loss, each with its values."""
+        return {**self.fields, **self.fields_by_metric.get(metric, {})}
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists and dictionaries, of which `Sweep(**…)` makes the same again."""
         found = asdict(self)
-        fields = {name: list(values) for name, values in self.fields.items()}
-        return found | {name: list(found[name]) for name in (*_LISTS, "variants")} | {"fields": fields}
+        found |= {name: list(found[name]) for name in (*_LISTS, "variants")}
+        found["fields"] = {name: list(values) for name, values in self.fields.items()}
+        found["fields_by_metric"] = {
+            metric: {name: list(values) for name, values in own.items()}
+            for metric, own in self.fields_by_metric.items()
+        }
+        return found
 
 
 ENTRIES = tuple(entry.name for entry in dataclass_fields(Sweep))
@@ -94,7 +107,8 @@ def cells(sweep: Sweep) -> list[Cell]:
         known |= dict.fromkeys(shape.options)
         for fields, seed in product(_combinations(sweep, shape), sweep.seeds):
             found[Cell(env, agent, metric, sweep.preset, fields, seed)] = None
-    for name in [*sweep.fields, *(name for variant in sweep.variants for name in variant)]:
+    own = [name for metric in sweep.metric for name in sweep.fields_by_metric.get(metric, {})]
+    for name in [*sweep.fields, *own, *(name for variant in sweep.variants for name in variant)]:
         if name not in known:
             raise ValueError(f"{name} is no field of any run of this sweep: did you mean {near(name, known)}?")
     return [*found]
@@ -102,7 +116,8 @@ def cells(sweep: Sweep) -> list[Cell]:
 
 def arms(sweep: Sweep) -> list[str]:
     """The fields that have several values in a sweep, and so tell its arms apart."""
-    several = [name for name, values in sweep.fields.items() if len(values) > 1]
+    every = [sweep.fields, *sweep.fields_by_metric.values()]
+    several = [*dict.fromkeys(name for fields in every for name, values in fields.items() if len(values) > 1)]
     names = dict.fromkeys(name for variant in sweep.variants for name in variant)
     alike = [name for name in names if len({repr(variant.get(name)) for variant in sweep.variants}) == 1]
     return several + [name for name in names if name not in alike]
@@ -116,7 +131,7 @@ def read_entry(name: str, value: Any) -> Any:
         value: One value or several, whichever the entry takes.
 
     Returns:
-        A number for `steps`, a name or None for `preset`, dictionaries for `fields` and `variants`, and a tuple for the
+        A number for `steps`, a name or None for `preset`, dictionaries for fields and `variants`, and a tuple for the
         others.
 
     Raises:
@@ -131,7 +146,9 @@ def read_entry(name: str, value: Any) -> Any:
             raise ValueError(f"preset must be a name, got {value!r}")
         return value
     if name == "fields":
-        return {field: _listed(field, values) for field, values in named_values(name, value).items()}
+        return _listed_fields(name, value)
+    if name == "fields_by_metric":
+        return _by_metric(name, value)
     if name == "variants":
         return tuple(named_values(name, variant) for variant in _listed(name, value))
     values = _listed(name, value, int if name == "seeds" else str)
@@ -178,12 +195,29 @@ def named_values(entry: str, given: Any) -> dict[str, Any]:
     return found
 
 
+def _listed_fields(entry: str, given: Any) -> dict[str, tuple[Any, ...]]:
+    return {field: _listed(field, values) for field, values in named_values(entry, given).items()}
+
+
+def _by_metric(entry: str, given: Any) -> dict[str, dict[str, tuple[Any, ...]]]:
+    """Fields with their values by the names of metric losses."""
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{entry} must give fields to names of metric losses, got {given!r}")
+    for metric in given:
+        if metric not in metric_names():
+            raise ValueError(
+                f"{entry} has metric {metric!r}, which is unknown: did you mean {near(str(metric), metric_names())}?"
+            )
+    return {metric: _listed_fields(f"{entry}.{metric}", own) for metric, own in given.items()}
+
+
 def _combinations(sweep: Sweep, shape: Shape) -> list[Values]:
     """The values of those fields that apply, for each variant and each combination of the grid, each once.
 
     Their order is that of the settings, however they were given.
     """
-    lists = {name: _fitted(shape, name, values) for name, values in sweep.fields.items() if name in shape.options}
+    fields = sweep.fields_with(shape.choice.metric)
+    lists = {name: _fitted(shape, name, values) for name, values in fields.items() if name in shape.options}
     found: dict[Values, None] = {}
     for variant, values in product(sweep.variants, product(*lists.values())):
         own = {name: shape.options[name].fitted(value) for name, value in variant.items() if name in shape.options}

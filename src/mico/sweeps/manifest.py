@@ -1,7 +1,7 @@
 """The folder of a sweep: sweep.json with its fleets, which stay as they are, and the state of each in status/."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from types import NoneType
@@ -169,8 +169,14 @@ def _check_extends(before: Sweep, now: Sweep) -> None:
         _check_equal(name, getattr(before, name), getattr(now, name))
     for name in ("env", "agent", "metric", "seeds"):
         _check_more(name, getattr(before, name), getattr(now, name))
-    for name in {**before.fields, **now.fields}:
-        old, new = before.fields.get(name), now.fields.get(name)
+    _check_fields(before.fields, now.fields)
+    for metric in before.metric:
+        _check_fields(before.fields_with(metric), now.fields_with(metric))
+
+
+def _check_fields(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in {**before, **now}:
+        old, new = before.get(name), now.get(name)
         if old is None or new is None or len(old) == 1:  # a single value is in the name of no run
             _check_equal(name, old, new)
         else:

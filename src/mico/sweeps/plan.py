@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -94,17 +94,22 @@ def plan(
 def _groups(cells: Sequence[Cell], steps: int) -> list[list[Cell]]:
     """Cells by the structure of their runs; baselines join the first metric loss whose program can be theirs."""
     groups: dict[Hashable, list[Cell]] = {}
-    hosts: dict[Hashable, Hashable] = {}  # a structure without a metric loss, and the group that has room for it
+    hosts: dict[Hashable, Hashable] = {}  # a structure of the other parts, and the group that has room for it
     for cell in sorted(cells, key=lambda cell: cell.metric == "none"):
         run = _planned(replace(cell, seed=0), steps)  # the seed does not matter here
-        own, without = jax.tree.structure(run), jax.tree.structure(replace(run, metric=None))
+        own, others = jax.tree.structure(run), jax.tree.structure(_other_parts(run))
         if run.metric is not None and _can_be_weightless(run.metric):
-            hosts.setdefault(without, own)
-        key = hosts.get(own, own) if run.metric is None else own
+            hosts.setdefault(others, own)
+        key = hosts.get(others, own) if run.metric is None else own
         groups.setdefault(key, []).append(cell)
     order = {cell: index for index, cell in enumerate(cells)}
     found = [sorted(group, key=order.__getitem__) for group in groups.values()]
     return sorted(found, key=lambda group: order[group[0]])
+
+
+def _other_parts(run: Run) -> dict[str, Any]:
+    """All of a run but its metric loss; a run without it may be none, as where that loss alone trains φ."""
+    return {name: part for name, part in vars(run).items() if name != "metric"}
 
 
 def _split(group: Sequence[Cell], most: int) -> list[list[Cell]]:

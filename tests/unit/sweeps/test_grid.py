@@ -1,5 +1,7 @@
 """Sweeps as values: which cells they have, by hand, and what is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from mico.deep.config.run import describe
@@ -103,6 +105,25 @@ def test_a_cell_makes_the_run_that_it_says():
     assert (run.network, run.replay) == (usual.network, usual.replay)
 
 
+def test_fields_of_one_metric_loss_are_of_its_runs_alone():
+    """They take the place of a field of all runs, several of them multiply, and other losses know nothing of them."""
+    sweep = Sweep(
+        400, "mdp/two-state", metric=["none", "mico", "ksme"],
+        fields={"agent.horizon": [2], "metric.alpha": [0.1]},
+        fields_by_metric={"none": {"agent.horizon": 1}, "mico": {"metric.alpha": [0.2, 0.3], "metric.beta": 1}},
+    )  # fmt: skip
+    assert {(cell.metric, cell.fields) for cell in cells(sweep)} == {
+        ("none", (("agent.horizon", 1),)),
+        ("mico", (("agent.horizon", 2), ("metric.alpha", 0.2), ("metric.beta", 1.0))),
+        ("mico", (("agent.horizon", 2), ("metric.alpha", 0.3), ("metric.beta", 1.0))),
+        ("ksme", (("agent.horizon", 2), ("metric.alpha", 0.1))),
+    }
+    assert len(cells(sweep)) == 4
+    assert arms(sweep) == ["metric.alpha"]
+    assert Sweep(**sweep.as_json()) == sweep
+    assert {cell.metric for cell in cells(replace(sweep, metric=["ksme"]))} == {"ksme"}
+
+
 def test_the_preset_is_that_of_the_family_or_the_given_one():
     by_family, by_name = (cells(Sweep(400, "minatar/breakout", preset=preset))[0] for preset in (None, "atari"))
     assert by_family.shape.run({}, 0).replay.capacity == 100_000
@@ -137,6 +158,14 @@ def test_the_preset_is_that_of_the_family_or_the_given_one():
         ({"fields": {"replay.capacity": [True]}}, "capacity cannot be True: it is a whole number"),
         ({"fields": ["metric.alpha"]}, r"fields must give values to names of fields, got \['metric.alpha'\]"),
         ({"metric": ["none"], "fields": {"metric.alpha": [1]}}, "metric.alpha is no field of any run of this sweep"),
+        ({"fields_by_metric": ["mico"]}, r"fields_by_metric must give fields to names of metric losses"),
+        ({"fields_by_metric": {"mic": {}}}, "fields_by_metric has metric 'mic', which is unknown: did you mean mico"),
+        ({"fields_by_metric": {"mico": 3}}, "fields_by_metric.mico must give values to names of fields, got 3"),
+        ({"fields_by_metric": {"mico": {"metric.alhpa": 1}}}, "metric.alhpa is no field of any run of this sweep"),
+        (
+            {"fields_by_metric": {"mico": {"metric.beta": 1}}, "variants": [{"metric.beta": 2}]},
+            "metric.beta is one of the fields, and a variant sets it too",
+        ),
         ({"variants": []}, "variants must have at least one value, got none"),
         ({"variants": ["metric.error"]}, "variants must give values to names of fields, got 'metric.error'"),
         ({"variants": [{}, {"metric.eror": "huber"}]}, "metric.eror is no field of any run of this sweep"),

@@ -64,6 +64,7 @@ def test_cells_whose_results_are_elsewhere_get_no_fleet_but_stay_in_those_that_a
         {"env": ["mdp/frozen-lake", "mdp/two-state", "mdp/five-state"]},
         {"agent": ["dqn", "qr-dqn"]},
         {"metric": ["none", "mico", "ksme"]},
+        {"metric": ["none", "mico", "ksme"], "fields_by_metric": {"ksme": {"metric.alpha": 0.5}}},
         {"fields": {"metric.alpha": [0.3, 0.2, 0.1]}},
     ],
 )
@@ -93,6 +94,8 @@ def test_more_of_what_there_is_becomes_further_fleets(tmp_path, more):
         ({"fields": {}}, "metric.alpha is not given, but the sweep here was made with 0.1, 0.2"),
         ({"fields": ALPHAS | {"metric.beta": [1, 2]}}, "metric.beta is 1, 2, but the sweep here was made with not"),
         ({"fields": ALPHAS | {"network.width": [8, 16]}}, "network.width is 8, 16, but the sweep here was made with 8"),
+        ({"fields_by_metric": {"mico": {"metric.beta": 1}}}, "metric.beta is 1, but the sweep here was made with not"),
+        ({"fields_by_metric": {"none": {"network.width": 9}}}, "network.width is 9, but the sweep here was"),
         ({"variants": [{}, {"metric.beta": 1.0}]}, "variants is {}, {'metric.beta': 1.0}, but the sweep here was made"),
     ],
 )  # fmt: skip

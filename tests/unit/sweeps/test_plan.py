@@ -82,6 +82,18 @@ def test_a_metric_loss_with_parameters_of_its_own_takes_no_baseline():
         assert len(fleets) == (1 if own is None else 2)
 
 
+def test_critics_that_leave_the_representation_to_a_metric_loss_can_be_swept():
+    """Such a run is none without its metric loss, so it is compared with others by its other parts."""
+    own = {"agent.critics_read": ["actor"], "metric.variant": ["rewrite"]}
+    entries = {"env": ["gym/Pendulum-v1"], "agent": ["sac"], "seeds": [0, 1]}
+    (fleet,) = planned(Sweep(400, metric=["dbc"], fields=own, **entries))
+    assert [(run.agent.critics_read, run.metric.variant) for run in fleet.runs()] == [("actor", "rewrite")] * 2
+    fleets = planned(Sweep(400, metric=["none", "mico", "dbc"], fields_by_metric={"dbc": own}, **entries))
+    assert [{(run.agent.critics_read, type(run.metric).__name__) for run in fleet.runs()} for fleet in fleets] == [
+        {("representation", "MICo")}, {("actor", "DBC")}
+    ]  # fmt: skip
+
+
 def test_whole_numbers_and_words_make_fleets_of_their_own():
     fleets = planned(small_sweep(env="mdp/two-state", metric="mico", fields={"metric.error": ["huber", "squared"]}))
     assert [[dict(member.varied) for member in fleet.members] for fleet in fleets] == [
