@@ -18,8 +18,8 @@ from mico.deep.config.choices import PARTS, Option
 from mico.deep.config.periods import round_up
 from mico.deep.envs import split_name
 from mico.sweeps.absent import shape_of
-from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import Sweep, cells, named_values
+from mico.sweeps.files import entries
+from mico.sweeps.grid import Sweep, cells, make_sweep, named_values
 from mico.sweeps.named import SWEEPS
 
 _NAMES = ("env", "agent", "metric")
@@ -130,7 +130,7 @@ def _checked(entries: Mapping[str, Any]) -> Sweep:
     """The sweep of these entries: its steps in whole updates, and files of MDPs by their whole paths."""
     if entries.get("steps") is None:
         raise ValueError("steps is missing: give --steps, the agent steps of each run")
-    sweep = sweep_of({**entries, "steps": count(entries["steps"], "steps")})
+    sweep = make_sweep({**entries, "steps": count(entries["steps"], "steps")})
     sweep = dataclasses.replace(sweep, env=_whole_paths(sweep.env))
     kinds = {(cell.shape.choice, cell.fields) for cell in cells(sweep)}
     periods = {choice.planned_schedule(dict(fields), None).update_period for choice, fields in kinds}
@@ -152,7 +152,7 @@ def _about() -> str:
     shown = "\n".join(f"  {name}: {known.purpose}" for name, known in SWEEPS.items())
     return (
         "Train every combination of environments, agents, metric losses, seeds and fields, grouped into fleets."
-        " The grid comes from flags, from a TOML or Python file, or by name; flags replace what a file says. Every"
+        " The grid comes from flags, from a TOML file, or by name; flags replace what a file says. Every"
         f" field may have several values. The same command again resumes the sweep.\n\nNamed sweeps:\n{shown}"
     )
 
