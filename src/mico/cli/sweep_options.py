@@ -63,9 +63,8 @@ class Options:
         _arg("Values of all fields below that are not given.", "default: that of the environment's family", "NAME"),
     ] = None
     dry_run: Annotated[
-        bool, tyro.conf.arg(help="Print how many runs there are, and the memory and time they take; train nothing.")
+        bool, tyro.conf.arg(help="Print how many runs there are, and the memory they take; train nothing.")
     ] = False
-    devices: Annotated[Count, tyro.conf.arg(help="How many devices the estimate of time is for.")] = 1
     memory: Annotated[
         OptionalNumber, _arg("Gigabytes of memory that a fleet may take.", "default: that of the device")
     ] = None
@@ -86,7 +85,7 @@ class Options:
     tensorboard: TensorBoardToo = False
 
     def __post_init__(self) -> None:
-        for name in ("devices", "processes", "max_runs"):
+        for name in ("processes", "max_runs"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, but is {value}")
