@@ -21,9 +21,7 @@ from mico.deep.training.train import Manner
 from mico.runs.lock import locked_folder
 from mico.runs.log import summary_writer
 from mico.sweeps import local
-from mico.sweeps.costs import DEVICES, GPU_MEMORY, Device, duration, estimate, makespan
 from mico.sweeps.fleets import finished, frozen
-from mico.sweeps.grid import Sweep
 from mico.sweeps.manifest import MANIFEST, Limits, planned, write_manifest
 from mico.sweeps.plan import Fleet
 from mico.sweeps.status import WAITING, Status, read_status, write_status
@@ -44,7 +42,7 @@ def main(argv: list[str]) -> None:
     like = Path(argv[0]) if argv[0].endswith(".json") else None
     fleets = planned(sweep, options.out, Limits(_memory(options), options.max_runs), like)
     fixed = like is not None or (options.out is not None and (options.out / MANIFEST).exists())
-    takes = _what_it_takes(fleets, options, sweep, fixed=fixed)
+    takes = _what_it_takes(fleets, options, fixed=fixed)
     if options.dry_run or options.out is None:
         console.print("\n".join(takes))
         if len(fleets) <= _LISTED:
@@ -120,42 +118,23 @@ def _memory(options: Options) -> int | None:
     return room // options.processes or None
 
 
-def _what_it_takes(fleets: Sequence[Fleet], options: Options, sweep: Sweep, *, fixed: bool) -> list[str]:
-    """Lines about how many runs and fleets there are, how large, and how long they take; a dry run says more.
+def _what_it_takes(fleets: Sequence[Fleet], options: Options, *, fixed: bool) -> list[str]:
+    """Lines about how many runs and fleets there are, and how large; a dry run says what their size is for.
 
     Fleets that are `fixed` have their size from a manifest, and not from a device.
     """
     runs = sum(len(fleet.members) for fleet in fleets)
     largest = max(fleet.size for fleet in fleets)
-    many = f"{runs} run{'s' * (runs != 1)} of {sweep.steps:,} steps in {_counted(fleets)}"
+    fleets_counted = f"{len(fleets)} fleet{'s' * (len(fleets) != 1)}"
+    many = f"{runs} run{'s' * (runs != 1)} of {fleets[0].steps:,} steps in {fleets_counted}"
     lines = [f"{many}, the largest of about {in_bytes(largest)}."]
     lines += [*filter(None, map(_few_rows, fleets))][:1]
     memory = _memory(options)
     if options.dry_run and options.memory is None and memory is not None and not fixed:
         lines.append(f"Fleets are sized for this machine, up to {in_bytes(memory)} each; --memory sets another size.")
-    left = [fleet for fleet in fleets if options.out is None or not finished(fleet, options.out)]
-    if not left:
-        return [*lines, "Nothing is left to do."]
-    here: Device = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    times = [_time(left, here, options.devices)]
-    if options.dry_run and here == "cpu":
-        own = fixed or options.memory is not None
-        times.append(_time(left, "gpu", options.devices) if own else _time_on_gpu(sweep, options))
-    known = [*filter(None, times)]
-    if options.dry_run and not known:
-        known = ["How long it takes is not known: the speed of such runs was not measured."]
-    return lines + known
-
-
-def _time_on_gpu(sweep: Sweep, options: Options) -> str | None:
-    """About how long a sweep takes on a GPU, in fleets of the size that they would have there."""
-    memory = int(GPU_MEMORY / options.processes)
-    fleets = planned(sweep, None, Limits(memory, options.max_runs))
-    return _time(fleets, "gpu", options.devices, f"in {_counted(fleets)} of up to {in_bytes(memory)}, ")
-
-
-def _counted(fleets: Sequence[Fleet]) -> str:
-    return f"{len(fleets)} fleet{'s' * (len(fleets) != 1)}"
+    if options.out is not None and all(finished(fleet, options.out) for fleet in fleets):
+        lines.append("Nothing is left to do.")
+    return lines
 
 
 def _few_rows(fleet: Fleet) -> str | None:
@@ -172,19 +151,6 @@ def _table(fleets: Sequence[Fleet], out: Path | None) -> Table:
         shared = f"as {fleet.shared()}, α = 0" if fleet.shared() else ""
         table.add_row(fleet.name, str(len(fleet.members)), in_bytes(fleet.size), shared, state)
     return table
-
-
-def _time(fleets: Sequence[Fleet], device: Device, devices: int, sized: str = "") -> str | None:
-    """About how long fleets take on devices of a kind; None if that is not known of every fleet."""
-    found = [one for fleet in fleets if (one := estimate(fleet, device)) is not None]
-    if len(found) < len(fleets):
-        return None
-    seconds = [one.seconds for one in found]
-    how = "from measured speeds" if all(one.measured for one in found) else "an estimate, not measured"
-    line = f"About {duration(sum(seconds))} on {DEVICES[device]}"
-    if devices > 1:
-        line += f", about {duration(makespan(seconds, devices))} on {devices} such"
-    return f"{line} ({sized}{how})."
 
 
 def _ended(fleets: Sequence[Fleet], failed: dict[Fleet, Status], out: Path) -> str:

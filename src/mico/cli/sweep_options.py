@@ -18,8 +18,8 @@ from mico.deep.config.choices import PARTS, Option
 from mico.deep.config.periods import round_up
 from mico.deep.envs import split_name
 from mico.sweeps.absent import shape_of
-from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import Sweep, cells, named_values
+from mico.sweeps.files import entries
+from mico.sweeps.grid import Sweep, cells, make_sweep, named_values
 from mico.sweeps.named import SWEEPS
 
 _NAMES = ("env", "agent", "metric")
@@ -63,9 +63,8 @@ class Options:
         _arg("Values of all fields below that are not given.", "default: that of the environment's family", "NAME"),
     ] = None
     dry_run: Annotated[
-        bool, tyro.conf.arg(help="Print how many runs there are, and the memory and time they take; train nothing.")
+        bool, tyro.conf.arg(help="Print how many runs there are, and the memory they take; train nothing.")
     ] = False
-    devices: Annotated[Count, tyro.conf.arg(help="How many devices the estimate of time is for.")] = 1
     memory: Annotated[
         OptionalNumber, _arg("Gigabytes of memory that a fleet may take.", "default: that of the device")
     ] = None
@@ -86,7 +85,7 @@ class Options:
     tensorboard: TensorBoardToo = False
 
     def __post_init__(self) -> None:
-        for name in ("devices", "processes", "max_runs"):
+        for name in ("processes", "max_runs"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, but is {value}")
@@ -134,7 +133,7 @@ def _checked(entries: Mapping[str, Any]) -> Sweep:
     """The sweep of these entries: its steps in whole updates, and files of MDPs by their whole paths."""
     if entries.get("steps") is None:
         raise ValueError("steps is missing: give --steps, the agent steps of each run")
-    sweep = sweep_of({**entries, "steps": count(entries["steps"], "steps")})
+    sweep = make_sweep({**entries, "steps": count(entries["steps"], "steps")})
     sweep = dataclasses.replace(sweep, env=_whole_paths(sweep.env))
     kinds = {(cell.shape.choice, cell.fields) for cell in cells(sweep)}
     periods = {choice.planned_schedule(dict(fields), None).update_period for choice, fields in kinds}
@@ -156,7 +155,7 @@ def _about() -> str:
     shown = "\n".join(f"  {name}: {known.purpose}" for name, known in SWEEPS.items())
     return (
         "Train every combination of environments, agents, metric losses, seeds and fields, grouped into fleets."
-        " The grid comes from flags, from a TOML or Python file, or by name; flags replace what a file says. Every"
+        " The grid comes from flags, from a TOML file, or by name; flags replace what a file says. Every"
         f" field may have several values. The same command again resumes the sweep.\n\nNamed sweeps:\n{shown}"
     )
 

@@ -49,7 +49,7 @@ def run(config: Config, evaluate: Evaluation = in_turn) -> pd.DataFrame:
             train(config, runs, folder)
         results = known(folder, config)
     parts = {part.name: part for agent in config.agents for part in parts_of(config, results, agent)}.values()
-    for line in sentences([one for part in parts if (one := lacking(part, results)).cells], config):
+    for line in sentences([one for part in parts if (one := lacking(part, results)).cells]):
         _LOG.info(line)
     wanted = {phase: {key_of(cell) for part in parts if part.phase == phase for cell in part.cells} for phase in PHASES}
     found = pd.concat([_rows(results, phase, wanted[phase]) for phase in PHASES], ignore_index=True)

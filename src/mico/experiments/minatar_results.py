@@ -1,4 +1,4 @@
-"""Results of the study in the package and in a folder, the runs that are missing, and the time these take."""
+"""Results of the study in the package and in a folder, the runs that are missing."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 from mico.experiments.minatar_plan import PHASES, Config, Part, Phase, choice, key_of, study_parts, sweep_parts
 from mico.runs import archive as condensed
 from mico.runs.archive import Condensed
-from mico.sweeps.costs import DEVICES, Device, duration, estimate
 from mico.sweeps.grid import Cell
-from mico.sweeps.plan import Fleet, plan
 
 PACKAGED = Path(__file__).parent / "data" / "minatar"
 
@@ -53,21 +51,9 @@ def lacking(part: Part, results: Known) -> Missing:
     return Missing(part, [cell for cell in part.cells if reached.get(key_of(cell)) != part.sweep.steps])
 
 
-def sentences(parts: Sequence[Missing], config: Config) -> list[str]:
-    """Sentences about the missing runs, and about how long their training takes."""
+def sentences(parts: Sequence[Missing]) -> list[str]:
+    """Sentences about the missing runs."""
     if not parts:
         return []
     lines = [f"{one.part.name}: {len(one.cells)} of {len(one.part.cells)} runs are missing" for one in parts]
-    fleets = [fleet for one in parts for fleet in _fleets(one, config)]
-    times = [line for device in DEVICES if (line := _time(fleets, device)) is not None]
-    return [*lines, f"to train them takes {' or '.join(times)}, as estimated: --train does"]
-
-
-def _fleets(missing: Missing, config: Config) -> list[Fleet]:
-    return plan(missing.part.sweep, missing.cells, memory=None, max_runs=config.max_runs)
-
-
-def _time(fleets: Sequence[Fleet], device: Device) -> str | None:
-    found = [one for fleet in fleets if (one := estimate(fleet, device)) is not None]
-    seconds = sum(one.seconds for one in found)
-    return f"about {duration(seconds)} on {DEVICES[device]}" if len(found) == len(fleets) else None
+    return [*lines, "--train trains them"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import cells
+from mico.sweeps.files import entries
+from mico.sweeps.grid import cells, make_sweep
 from mico.sweeps.manifest import Limits, planned
 from small_sweeps import UNLIMITED, begun, small_sweep
 
@@ -43,7 +43,7 @@ def test_another_folder_may_begin_with_the_same_fleets(tmp_path):
     fleets = begun(sweep, tmp_path / "old", Limits(None, 3))
     manifest = tmp_path / "old/sweep.json"
     assert planned(sweep, tmp_path / "new", UNLIMITED, manifest) == fleets != planned(sweep, None, UNLIMITED)
-    assert sweep_of(entries(str(manifest))) == sweep
+    assert make_sweep(entries(str(manifest))) == sweep
     other = small_sweep(fields=ALPHAS, seeds=[5, 6])
     assert planned(other, tmp_path / "new", UNLIMITED, manifest) == planned(other, None, UNLIMITED)
 

@@ -1,4 +1,4 @@
-"""Sweeps as TOML, as Python and by name."""
+"""Sweeps from TOML files and by name."""
 
 import re
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mico.cli.sweep_options import parse
-from mico.sweeps.files import entries, sweep_of
-from mico.sweeps.grid import Sweep, cells
+from mico.sweeps.files import entries
+from mico.sweeps.grid import Sweep, cells, make_sweep
 from mico.sweeps.named import SWEEPS
 
 TOML = """
@@ -27,29 +27,15 @@ metric.alpha = [0.01, 0.1]
 [[variants]]
 metric.error = "squared"
 """
-PYTHON = """
-from mico.sweeps.grid import Sweep
-
-SWEEP = Sweep(
-    steps=400,
-    env=["mdp/two-state", "mdp/frozen-lake"],
-    metric=["none", "mico"],
-    seeds=range(2),
-    preset="table",
-    fields={"metric.alpha": [0.01, 0.1], "replay.capacity": [200]},
-    variants=[{}, {"metric.error": "squared"}],
-)
-"""
 EXPECTED = Sweep(
     400, ("mdp/two-state", "mdp/frozen-lake"), ("dqn",), ("none", "mico"), (0, 1), "table",
     {"metric.alpha": (0.01, 0.1), "replay.capacity": (200,)}, ({}, {"metric.error": "squared"}),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "text"), [("mine.toml", TOML), ("mine.py", PYTHON)])
-def test_both_kinds_of_file_say_the_same(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    assert sweep_of(entries(str(tmp_path / name))) == EXPECTED
+def test_a_toml_file_is_a_sweep(tmp_path):
+    (tmp_path / "mine.toml").write_text(TOML)
+    assert make_sweep(entries(str(tmp_path / "mine.toml"))) == EXPECTED
 
 
 def test_names_of_fields_are_spelt_as_in_flags_or_as_in_python(tmp_path):
@@ -63,28 +49,27 @@ def test_names_of_fields_are_spelt_as_in_flags_or_as_in_python(tmp_path):
     assert replaced.fields == {"schedule.log_period": (300,)}
 
 
-def test_the_guide_writes_one_sweep_in_three_ways(tmp_path):
+def test_the_guide_writes_one_sweep_in_two_ways(tmp_path):
     guide = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
     command = re.search(r"^    mico sweep (.*?)\n\n", guide, re.DOTALL | re.MULTILINE)[1].replace("\\\n", " ")
     _, expected = parse(command.split())
     assert len(cells(expected)) == 36
-    for kind, name in (("toml", "x.toml"), ("python", "x.py")):
-        (tmp_path / name).write_text(re.search(rf"```{kind}\n(.*?)```", guide, re.DOTALL)[1])
-        assert sweep_of(entries(str(tmp_path / name))) == expected
-    variants = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)[1]
+    text, variants = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    (tmp_path / "x.toml").write_text(text)
+    assert make_sweep(entries(str(tmp_path / "x.toml"))) == expected
     (tmp_path / "y.toml").write_text((tmp_path / "x.toml").read_text() + variants)
-    assert len(cells(sweep_of(entries(str(tmp_path / "y.toml"))))) == 2 * 2 * (1 + 3 * 2) * 3
+    assert len(cells(make_sweep(entries(str(tmp_path / "y.toml"))))) == 2 * 2 * (1 + 3 * 2) * 3
 
 
 @pytest.mark.parametrize("steps", ['"200k"', "'2e5'", "2e5", "200_000", "200000.0", "'200,000'"])
 def test_steps_are_written_as_in_flags(tmp_path, steps):
     (tmp_path / "x.toml").write_text(f"steps = {steps}\nenv = 'mdp/two-state'")
-    assert sweep_of(entries(str(tmp_path / "x.toml"))) == Sweep(200_000, "mdp/two-state")
+    assert make_sweep(entries(str(tmp_path / "x.toml"))) == Sweep(200_000, "mdp/two-state")
 
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_names_are_sweeps(name):
-    assert sweep_of(entries(name)) == SWEEPS[name].sweep
+    assert make_sweep(entries(name)) == SWEEPS[name].sweep
 
 
 @pytest.mark.parametrize(
@@ -104,8 +89,6 @@ def test_names_are_sweeps(name):
             "steps = 400\nenv = 'mdp/two-state'\nfields = {schedule = {log-period = 1, log_period = 2}}",
             "fields gives schedule.log_period twice, with - and with _",
         ),
-        ("x.py", "SWEEP = 1 / 0", r"x.py cannot be run: ZeroDivisionError: division by zero"),
-        ("x.py", "raise SystemExit(7)", r"x.py cannot be run: SystemExit: 7"),
         ("x.toml", "env = 5", r"x.toml: env must be names, got 5"),
         ("x.toml", "agent = [5]", r"x.toml: agent must be names, got 5"),
         ("x.toml", "metric = true", r"x.toml: metric must be names, got True"),
@@ -118,23 +101,20 @@ def test_names_are_sweeps(name):
         ("x.toml", "fields = 5", r"x.toml: fields must give values to names of fields, got 5"),
         ("x.toml", "variants = 5", r"x.toml: variants must give values to names of fields, got 5"),
         ("x.toml", "env = " + "[" * 100_000, r"x.toml is nested too deeply"),
-        ("x.py", "SWEEP = (", r"x.py cannot be run: SyntaxError: "),
-        ("x.py", "sweep = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got None"),
-        ("x.py", "SWEEP = 3", r"x.py must define SWEEP as a mico.sweeps.grid.Sweep, got 3"),
-        ("x.txt", "", r"sweep must be a name or a .toml, .py or .json file, got .*x.txt.*: the named sweeps are "),
+        ("x.txt", "", r"sweep must be a name or a .toml or .json file, got .*x.txt.*: the named sweeps are "),
+        ("x.py", "raise SystemExit(7)", r"sweep must be a name or a .toml or .json file, got .*x.py"),
     ],
 )
 def test_what_is_no_sweep_is_named(tmp_path, name, text, message):
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=message):
-        sweep_of(entries(str(tmp_path / name)))
+        make_sweep(entries(str(tmp_path / name)))
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
-    for name in ("x.toml", "x.py"):
-        with pytest.raises(FileNotFoundError) as error:
-            entries(str(tmp_path / name))
-        assert error.value.filename == str(tmp_path / name)
+    with pytest.raises(FileNotFoundError) as error:
+        entries(str(tmp_path / "x.toml"))
+    assert error.value.filename == str(tmp_path / "x.toml")
 
 
 @pytest.mark.parametrize(
