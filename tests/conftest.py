@@ -34,10 +34,11 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         if config.option.markexpr == "not slow" and metadata.version("jaxlib").startswith("0.10."):
             os.environ["XLA_FLAGS"] = f"{QUICKER} {os.environ.get('XLA_FLAGS', '')}"
-        folder = tempfile.TemporaryDirectory(prefix="mico-programs-", ignore_cleanup_errors=True)
-        config.add_cleanup(folder.cleanup)
+        if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # a folder that is given outlives the session
+            folder = tempfile.TemporaryDirectory(prefix="mico-programs-", ignore_cleanup_errors=True)
+            config.add_cleanup(folder.cleanup)
+            os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
         os.environ |= {
-            "JAX_COMPILATION_CACHE_DIR": folder.name,
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
             "OMP_NUM_THREADS": "1",
             "POT_BACKEND_DISABLE_PYTORCH": "1",
