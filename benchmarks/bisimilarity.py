@@ -102,8 +102,8 @@ QUICK: dict[str, Callable[[], Chains]] = {
 
 def ours(kernel: sp.csr_array, reward: np.ndarray, clock: Clock) -> Callable[[], dict[str, float]]:
     from mico.tabular import Chain
-    from mico.tabular import relation as module
-    from mico.tabular.partition import quotient
+    from mico.tabular.abstraction import bisimilarity as module
+    from mico.tabular.abstraction.partition import quotient
 
     module._COMPILED_FROM = 0  # small models of --quick too
     start = clock()

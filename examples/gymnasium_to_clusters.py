@@ -8,8 +8,8 @@ python examples/gymnasium_to_clusters.py
 import numpy as np
 
 import mico.tabular as mt
-from mico.tabular.aggregation import k_medoids, value_loss_bound
-from mico.tabular.partition import quotient
+from mico.tabular.abstraction.clustering import k_medoids, value_loss_bound
+from mico.tabular.abstraction.partition import quotient
 
 lake = mt.make("FrozenLake-v1", discount=0.9, map_name="8x8", is_slippery=True)
 print(lake)  # 64 cells, and a last state that ended episodes lead to

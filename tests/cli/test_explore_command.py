@@ -12,7 +12,7 @@ from rich.console import Console
 from mico import cli
 from mico.cli import explore
 from mico.tabular import METRICS, make, optimal_policy, optimal_value, random_policy, save, solve
-from mico.tabular.value_bound import value_bound
+from mico.tabular.diagnostics import value_bound
 
 
 def data(path):

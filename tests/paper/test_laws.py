@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 import references
 from mico.tabular import METRICS, Chain, garnet, optimal_value, solve
-from mico.tabular.axioms import check
+from mico.tabular.diagnostics import check_axioms
 from mico.tabular.metrics import mico
 from strategies import mdps, policies, sparse
 
@@ -58,7 +58,7 @@ def test_mico_is_a_diffuse_metric_above_the_mean_of_self_distances(sample):
     assert (full >= (own[:, None] + own[None, :]) / 2 - slack).all()
     for x, y, z in itertools.product(range(sample.mdp.num_states), repeat=3):
         assert full[x, y] <= full[x, z] + full[z, y] + slack
-    assert check(full, tolerance=slack).is_diffuse_metric
+    assert check_axioms(full, tolerance=slack).is_diffuse_metric
 
 
 @given(sample=mdps())
@@ -85,7 +85,7 @@ def test_optimal_value_gap_below_lax_below_bisimulation_below_the_span(sample):
 @pytest.mark.parametrize("name", ["reward-law", "pi-bisimulation", "bisimulation", "lax-bisimulation"])
 @given(sample=mdps())
 def test_distances_from_best_couplings_and_laws_are_pseudometrics(name, sample):
-    assert check(solved(name, sample), tolerance=3 * PRECISE * sample.scale).is_pseudometric
+    assert check_axioms(solved(name, sample), tolerance=3 * PRECISE * sample.scale).is_pseudometric
 
 
 @settings(max_examples=10)

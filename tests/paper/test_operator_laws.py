@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 
 from mico.tabular import METRICS, lukaszyk_karmowski
-from mico.tabular.axioms import check
+from mico.tabular.diagnostics import check_axioms
 from mico.tabular.metrics import mico
 from strategies import mdps
 
@@ -24,10 +24,10 @@ def diffuse_metric(rng, size):
 @given(sample=mdps(states=(2, 3, 5, 8)))
 def test_lukaszyk_karmowski_keeps_a_diffuse_metric_diffuse(sample):
     d = diffuse_metric(sample.rng, sample.mdp.num_states)
-    assert check(d).is_diffuse_metric
+    assert check_axioms(d).is_diffuse_metric
     laws = sample.rng.dirichlet(np.full(len(d), 0.5), size=6)
     lifted = np.array([[lukaszyk_karmowski(mu, nu, d) for nu in laws] for mu in laws])
-    assert check(lifted).is_diffuse_metric
+    assert check_axioms(lifted).is_diffuse_metric
 
 
 @given(sample=mdps(states=(2, 3, 5, 8)))
@@ -36,7 +36,7 @@ def test_the_mico_operator_keeps_diffuse_metrics_and_is_a_lukaszyk_karmowski_dis
     chain = sample.mdp.chain(sample.policy)
     d = sample.scale * diffuse_metric(sample.rng, chain.num_states)
     new, rows = METRICS["mico"].operator(chain)(d), chain.dense_transition()
-    assert check(new, tolerance=1e-9 * sample.scale).is_diffuse_metric
+    assert check_axioms(new, tolerance=1e-9 * sample.scale).is_diffuse_metric
     for x, y in np.ndindex(d.shape):
         expected = abs(chain.reward[x] - chain.reward[y]) + chain.discount * lukaszyk_karmowski(rows[x], rows[y], d)
         assert new[x, y] == pytest.approx(expected, abs=1e-12 * sample.scale)
@@ -48,7 +48,7 @@ def test_bisimulation_operators_keep_pseudometrics(name, sample):
     d = sample.scale * diffuse_metric(sample.rng, sample.mdp.num_states)
     np.fill_diagonal(d, 0)
     policy = sample.policy if METRICS[name].on == "policy" else None
-    assert check(METRICS[name].operator(sample.mdp, policy)(d), tolerance=1e-9 * sample.scale).is_pseudometric
+    assert check_axioms(METRICS[name].operator(sample.mdp, policy)(d), tolerance=1e-9 * sample.scale).is_pseudometric
 
 
 @given(sample=mdps(states=(2, 3, 5, 8)))
@@ -56,7 +56,7 @@ def test_a_partial_metric_reduces_to_a_metric(sample):
     """max(a_x, a_y) is a partial metric; less half of both self-distances it is |a_x − a_y|/2."""
     numbers = sample.rng.permutation(np.arange(1.0, 1 + sample.mdp.num_states))
     partial = np.maximum(numbers[:, None], numbers[None, :])
-    assert check(partial).is_partial_metric
-    assert not check(partial).is_pseudometric
+    assert check_axioms(partial).is_partial_metric
+    assert not check_axioms(partial).is_pseudometric
     np.testing.assert_allclose(mico.reduced(partial), np.abs(numbers[:, None] - numbers[None, :]) / 2)
-    assert check(mico.reduced(partial)).is_metric
+    assert check_axioms(mico.reduced(partial)).is_metric

@@ -5,8 +5,8 @@ import pytest
 from scipy.linalg import solve_discrete_lyapunov
 
 from mico.tabular import MDP, METRICS, Chain, lukaszyk_karmowski, make, optimal_value, solve
-from mico.tabular.axioms import check
-from mico.tabular.relation import bisimulation_relation
+from mico.tabular.abstraction.bisimilarity import bisimulation_relation
+from mico.tabular.diagnostics import check_axioms
 
 EXACT = {"rtol": 0, "atol": 1e-8}
 
@@ -57,7 +57,7 @@ def test_3_a_lukaszyk_karmowski_distance_that_is_no_partial_metric():
     points, d = np.array([[1, 0], [0, 1], [0.5, 0.5]]), np.array([[0.0, 1.0], [1.0, 0.0]])
     between = np.array([[lukaszyk_karmowski(mu, nu, d) for nu in points] for mu in points])
     np.testing.assert_allclose(between, [[0, 1, 0.5], [1, 0, 0.5], [0.5, 0.5, 0.5]], **EXACT)
-    report = check(between)
+    report = check_axioms(between)
     assert report.is_diffuse_metric
     assert not report.is_partial_metric
     assert not report.axioms["modified-triangle"].holds

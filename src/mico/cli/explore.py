@@ -17,10 +17,10 @@ from mico.cli.progress import shown
 from mico.pages.explore import Exploration, Plane, View, explore_page, is_explore_page
 from mico.runs.files import writable, write_whole
 from mico.tabular import MDP, METRICS, Solution, optimal_value, solve
+from mico.tabular._validation import check_tolerance
+from mico.tabular.diagnostics import value_bound
+from mico.tabular.embeddings import classical_scaling, rank_agreement
 from mico.tabular.metrics import metric_named
-from mico.tabular.multidimensional_scaling import classical_scaling, rank_agreement
-from mico.tabular.validation import check_tolerance
-from mico.tabular.value_bound import value_bound
 
 _TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes beyond a hundred states or so
 

@@ -17,10 +17,10 @@ from mico.cli.problem_options import Limited, Request, requested
 from mico.cli.progress import shown
 from mico.runs.files import writable
 from mico.tabular import METRICS, Problem, solve
+from mico.tabular._validation import check_tolerance
 from mico.tabular.mdp import Reward
 from mico.tabular.metrics import metric_named
 from mico.tabular.metrics.solution import LARGEST_MATRIX
-from mico.tabular.validation import check_tolerance
 
 
 @dataclass(frozen=True)

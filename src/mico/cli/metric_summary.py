@@ -5,8 +5,7 @@ from rich.table import Table
 
 from mico.cli.measurement import Measurement
 from mico.tabular import METRICS, Solution
-from mico.tabular.axioms import check
-from mico.tabular.value_bound import value_bound
+from mico.tabular.diagnostics import check_axioms, value_bound
 
 _AXIOM_STATES = 1000  # the triangle inequality takes time with the cube of the states
 _AXIOM_TERMS = 4  # at most so many distances, each with its error, stand in one axiom
@@ -44,7 +43,7 @@ def _number(value: float, error: float) -> str:
 def _axioms(solution: Solution) -> list[tuple[str, str]]:
     if len(solution.matrix) > _AXIOM_STATES:
         return [("axioms", f"not checked: more than {_AXIOM_STATES} states")]
-    report = check(solution.matrix, _AXIOM_TERMS * solution.error)
+    report = check_axioms(solution.matrix, _AXIOM_TERMS * solution.error)
     verdicts = {True: [], False: []}
     for name, violation in report.axioms.items():
         verdicts[violation.holds].append(name)

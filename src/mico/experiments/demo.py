@@ -9,9 +9,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from mico.tabular import MDP, METRICS, make, optimal_value, solve, wasserstein
+from mico.tabular.diagnostics import value_bound
 from mico.tabular.plotting import add_shared_colour_bar, colour_norm, is_crowded, plot_map
 from mico.tabular.problems import Layout
-from mico.tabular.value_bound import value_bound
 
 _ACROSS = 3  # maps in one row of the figure
 

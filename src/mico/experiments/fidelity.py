@@ -20,7 +20,7 @@ from mico.experiments.fidelity_measures import agreement, sample
 from mico.experiments.fidelity_worlds import Kind, has_more_states, world
 from mico.plotting import plots
 from mico.tabular import factored_mico
-from mico.tabular.validation import checked_discount
+from mico.tabular._validation import checked_discount
 
 WORKERS = 1  # a program of many seeds uses all cores
 

@@ -170,8 +170,8 @@ def _measured(cell: Cell) -> pd.DataFrame:
 
 def _online(mdp: MDP, policy: Float[np.ndarray, "S A"], cell: Cell, seeds: list[int]) -> Traced:
     """Pairs of windows that begin in states drawn uniformly; there are as many windows as updates."""
-    from mico.tabular.online import Schedule, online_mico
-    from mico.tabular.simulator import simulate
+    from mico.tabular.sampling.online import Schedule, online_mico
+    from mico.tabular.sampling.simulator import simulate
 
     config, pairs = cell.config, mdp.num_states**2
     horizon = config.horizon if cell.estimate == "n-step" else 1

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from mico.tabular import MDP, Chain
-from mico.tabular.couplings import transport_cost
 from mico.tabular.metrics.mico import doubling
+from mico.tabular.solvers.transport import transport_cost
 
 SelfDistance = Literal["sampled", "zero"]
 Distances = Float[np.ndarray, "S S"]

@@ -15,7 +15,7 @@ from mico.evidence.intervals import mean_interval
 from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.plotting import plots
 from mico.tabular import Chain, make, random_policy
-from mico.tabular.features import FEATURES, Regression, regression_error
+from mico.tabular.embeddings import FEATURES, Regression, regression_error
 from mico.tabular.problems.gridworld import Dynamics
 
 Grid = Literal["four-rooms", "mirrored-rooms", "dayan"]

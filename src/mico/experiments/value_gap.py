@@ -16,10 +16,10 @@ from mico.evidence.intervals import mean_interval, printed
 from mico.experiments.cells import Evaluation, in_turn, like_paper
 from mico.plotting import plots
 from mico.tabular import MDP, METRICS, garnet, random_policy, solve, solve_policies
+from mico.tabular._validation import checked_discount
+from mico.tabular.diagnostics import value_bound
 from mico.tabular.metrics import metric_named
 from mico.tabular.problems.garnet import Branching
-from mico.tabular.validation import checked_discount
-from mico.tabular.value_bound import value_bound
 
 Law = Literal["uniform", "dirichlet"]
 

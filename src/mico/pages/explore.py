@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from mico.pages.assembly import assembled, packed
+from mico.tabular.diagnostics import ValueBound
 from mico.tabular.plotting import is_crowded
 from mico.tabular.problems import Layout
-from mico.tabular.value_bound import ValueBound
 
 _SCRIPTS = (
     "explore_data.js",

@@ -1,7 +1,7 @@
 """Exact behavioural metrics of finite MDPs."""
 
-from mico.tabular.couplings import lukaszyk_karmowski, wasserstein
-from mico.tabular.mdp import MDP, Chain
+from mico.tabular.chain import Chain
+from mico.tabular.mdp import MDP
 from mico.tabular.metrics import (
     METRICS,
     FactoredMICo,
@@ -37,6 +37,7 @@ from mico.tabular.problems import (
     save,
     sparse_garnet,
 )
+from mico.tabular.solvers.transport import lukaszyk_karmowski, wasserstein
 
 __all__ = [
     "MDP",

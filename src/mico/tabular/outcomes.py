@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
-from mico.tabular.validation import (
+from mico.tabular._validation import (
     Matrix,
     check_finite,
     check_index,

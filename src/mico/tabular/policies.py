@@ -5,9 +5,10 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular.mdp import MDP, Chain, Reward
+from mico.tabular._validation import check_index, check_whole, checked_policy
+from mico.tabular.chain import Chain
+from mico.tabular.mdp import MDP, Reward
 from mico.tabular.problems.problem import Model, Problem, as_mdp, described
-from mico.tabular.validation import check_index, check_whole, checked_policy
 
 Policy = Float[np.ndarray, "S A"]
 PolicyLike = Any  # an array [S, A], or one of POLICY_NAMES

@@ -13,8 +13,8 @@ from mico.experiments.cells import in_turn
 from mico.experiments.online_convergence import QUICK, Config, plot, run, table
 from mico.experiments.sampled_metrics import n_step_mico, sampled_bisimulation
 from mico.tabular import garnet, random_policy, solve
-from mico.tabular.online import Schedule, online_mico
-from mico.tabular.simulator import simulate
+from mico.tabular.sampling.online import Schedule, online_mico
+from mico.tabular.sampling.simulator import simulate
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 

@@ -9,7 +9,7 @@ import pytest
 
 from mico.experiments.state_features import READINGS, Config, plot, run, table
 from mico.tabular import make, random_policy
-from mico.tabular.features import FEATURES
+from mico.tabular.embeddings import FEATURES
 
 CHEAP = Config(
     grids=("mirrored-rooms",), features=("random", "proto-value-functions", "mico-embedding"), runs=3, sizes=6

@@ -10,8 +10,8 @@ from browsers import assert_both_themes_can_be_read, needs_chromium, visits
 from mico import cli
 from mico.pages.explore import Exploration, Plane, View, explore_page
 from mico.tabular import METRICS, factored_mico, make, optimal_value, solve
+from mico.tabular.diagnostics import ValueBound, value_bound
 from mico.tabular.plotting import is_crowded
-from mico.tabular.value_bound import ValueBound, value_bound
 
 ROOMS = make("mirrored-rooms")
 GARNET = make("garnet", seed=1, num_states=12)

@@ -14,7 +14,7 @@ import mico.tabular
 MODULES = ["mico._checks", "mico._registry"] + [
     module.name
     for module in pkgutil.walk_packages(mico.tabular.__path__, "mico.tabular.")
-    if not module.name.endswith("_krylov_jax")
+    if not module.name.endswith("krylov_jax")
 ]
 SHOWN = ("make", "solve", "Solution", "MDP", "Chain", "Problem", "Layout", "factored_mico", "solve_policies", "load")
 

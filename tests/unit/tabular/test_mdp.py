@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 
 from mico.tabular import MDP, Chain, solve
-from mico.tabular import mdp as mdp_module
+from mico.tabular import chain as chain_module
 from mico.tabular.outcomes import RewardLaw
 from strategies import mdps, sparse
 
@@ -140,7 +140,7 @@ def test_the_gap_of_rewards_of_many_levels():
 @pytest.mark.parametrize("part", [1, 7, 10**6])
 def test_the_gap_of_rewards_by_loops(part, monkeypatch):
     """However many states are taken at a time."""
-    monkeypatch.setattr(mdp_module, "_CHUNK", part)
+    monkeypatch.setattr(chain_module, "_CHUNK", part)
     rng = np.random.default_rng(0)
     levels, weights = np.sort(rng.normal(size=6)), rng.dirichlet(np.full(6, 0.3), size=5)
     gap = Chain(np.eye(5), weights @ levels, 0.5, law=RewardLaw(levels, sp.csr_array(weights))).reward_gap()

@@ -8,7 +8,6 @@ from mico.tabular import (
     MDP,
     Chain,
     Problem,
-    axioms,
     from_map,
     garnet,
     load,
@@ -18,11 +17,11 @@ from mico.tabular import (
     save,
     uniform_policy,
 )
-from mico.tabular.aggregation import epsilon_cover
-from mico.tabular.online import Schedule, online_mico, online_state_action_mico
-from mico.tabular.relation import bisimulation_relation
-from mico.tabular.simulator import simulate
-from mico.tabular.value_bound import value_bound
+from mico.tabular.abstraction.bisimilarity import bisimulation_relation
+from mico.tabular.abstraction.clustering import epsilon_cover
+from mico.tabular.diagnostics import check_axioms, value_bound
+from mico.tabular.sampling.online import Schedule, online_mico, online_state_action_mico
+from mico.tabular.sampling.simulator import simulate
 
 KERNEL = np.array([[[0.5, 0.5], [1.0, 0.0]], [[0.0, 1.0], [0.25, 0.75]]])  # [S, A, S]
 REWARD = np.array([[1.0, -2.0], [0.0, 4.0]])
@@ -226,7 +225,7 @@ def online(seed, num_states=2):
         (lambda: load(None), "path must be a path, not NoneType"),
         (lambda: save(None, Problem(GIVEN)), "path must be a path, not NoneType"),
         (lambda: save("it.json", GIVEN), "problem must be a Problem, not MDP"),
-        (lambda: axioms.check(POLICY, "a"), "tolerance must be a number, not 'a'"),
+        (lambda: check_axioms(POLICY, "a"), "tolerance must be a number, not 'a'"),
         (lambda: bisimulation_relation(GIVEN, tolerance=None), "tolerance must be a number, not None"),
         (lambda: epsilon_cover(POLICY, radius="a"), "radius must be a number, not 'a'"),
         (lambda: epsilon_cover(POLICY, radius=np.array([1.0])), r"radius must be a number, not array\(\[1.\]\)"),
@@ -250,4 +249,4 @@ def test_arrays_without_axes_are_numbers(number):
     for scalar in (np.array(number), np.float32(number), jax.numpy.float32(number), jax.numpy.asarray(number)):
         assert epsilon_cover(line, radius=scalar).partition == epsilon_cover(line, radius=number).partition
         assert bisimulation_relation(GIVEN, tolerance=scalar) == bisimulation_relation(GIVEN, tolerance=number)
-        assert axioms.check(line, scalar) == axioms.check(line, number)
+        assert check_axioms(line, scalar) == check_axioms(line, number)

@@ -9,14 +9,15 @@ CODE = """
 import sys
 sys.modules["jax"] = None
 import mico.tabular as mt
-from mico.tabular import aggregation, axioms, features, multidimensional_scaling, partition, plotting, relation
-from mico.tabular import transitions, value_bound
+from mico.tabular import abstraction, diagnostics, embeddings, plotting
+from mico.tabular.abstraction import bisimilarity, clustering, partition
+from mico.tabular.sampling import logs
 for name in mt.METRICS:
     mt.solve(name, mt.make("two-state"))
 print(mt.solve("mico", mt.make("FrozenLake-v1"), "optimal", method="factored").method)
 for call in (
-    lambda: __import__("mico.tabular.online"),
-    lambda: __import__("mico.tabular.simulator"),
+    lambda: __import__("mico.tabular.sampling.online"),
+    lambda: __import__("mico.tabular.sampling.simulator"),
     lambda: mt.factored_mico(mt.make("two-state"), backend="jax"),
 ):
     try:
@@ -30,5 +31,5 @@ def test_all_but_sampling_works_without_jax():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     first, *refusals = done.stdout.splitlines()
     assert first == "factored"
-    needs = ("mico.tabular.online", "mico.tabular.simulator", "backend='jax'")
+    needs = ("mico.tabular.sampling", "mico.tabular.sampling", "backend='jax'")
     assert refusals == [f"{name} needs JAX: {install_hint('deep')}" for name in needs]

@@ -8,15 +8,17 @@ from typing import Any, final
 
 import numpy as np
 
-from mico.tabular.mdp import MDP, Chain, Reward
-from mico.tabular.metrics import bisimulation, lax, mico, reward_law
-from mico.tabular.metrics._operator import Operator, SolverResult, ToleranceWarning
-from mico.tabular.metrics._progress import watch
+from mico.tabular._validation import check_tolerance, numbers
+from mico.tabular.chain import Chain
+from mico.tabular.mdp import MDP, Reward
+from mico.tabular.metrics import bisimulation, lax_bisimulation, mico, reward_law
+from mico.tabular.metrics._operator import Operator
 from mico.tabular.metrics.factored import FactoredMICo, Neighbours, factored_mico, factorise, has_few_rewards
 from mico.tabular.metrics.solution import Method, Solution
 from mico.tabular.policies import Policy, PolicyLike, as_chain, policy_array
 from mico.tabular.problems.problem import Model, Problem, as_mdp
-from mico.tabular.validation import check_tolerance, numbers
+from mico.tabular.solvers.progress import watch
+from mico.tabular.solvers.result import SolverResult, ToleranceWarning
 
 __all__ = [
     "METRICS",
@@ -97,7 +99,10 @@ METRICS: dict[str, Metric] = {
         "bisimulation: the worst action, under the best coupling", "mdp", bisimulation.solve, bisimulation.update
     ),
     "lax-bisimulation": Metric(
-        "lax bisimulation: each action against the best match among the other state's", "mdp", lax.solve, lax.update
+        "lax bisimulation: each action against the best match among the other state's",
+        "mdp",
+        lax_bisimulation.solve,
+        lax_bisimulation.update,
     ),
     "reward-law": Metric(
         "reward-law distance W_sum: how far apart the laws of later rewards are", "policy", reward_law.solve

@@ -3,12 +3,13 @@ r"""π-bisimulation (Castro, 2020) and bisimulation (Ferns et al., 2004): the be
 import numpy as np
 import scipy.sparse as sp
 
-from mico.tabular import couplings
-from mico.tabular.mdp import MDP, Chain
-from mico.tabular.metrics import _coupling_iteration
-from mico.tabular.metrics._coupling_iteration import Comparison
-from mico.tabular.metrics._operator import Operator, SolverResult, certified, operator
+from mico.tabular.chain import Chain
+from mico.tabular.mdp import MDP
+from mico.tabular.metrics._operator import Operator, operator
 from mico.tabular.policies import optimal_value
+from mico.tabular.solvers import coupling_iteration, transport
+from mico.tabular.solvers.coupling_iteration import Comparison
+from mico.tabular.solvers.result import SolverResult, certified
 
 
 def solve_policy(chain: Chain, tolerance: float) -> SolverResult:
@@ -22,11 +23,11 @@ def solve(mdp: MDP, tolerance: float) -> SolverResult:
 
 
 def policy_update(chain: Chain) -> Operator:
-    return operator([chain], couplings.kantorovich)
+    return operator([chain], transport.kantorovich)
 
 
 def update(mdp: MDP) -> Operator:
-    return operator(mdp.action_chains(), couplings.kantorovich)
+    return operator(mdp.action_chains(), transport.kantorovich)
 
 
 def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> SolverResult:
@@ -43,4 +44,4 @@ def _solve(chains: list[Chain], value: np.ndarray, tolerance: float) -> SolverRe
         matters=lambda low, high: high >= low.max(axis=1, keepdims=True),
         discount=chains[0].discount,
     )
-    return _coupling_iteration.solve(comparison, value, tolerance)
+    return coupling_iteration.solve(comparison, value, tolerance)

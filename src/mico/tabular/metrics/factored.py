@@ -13,15 +13,16 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from mico.tabular.mdp import Chain, longest_row
-from mico.tabular.metrics._krylov import BASES, Backend
-from mico.tabular.metrics._operator import ToleranceWarning
-from mico.tabular.metrics._projection import project, weights
-from mico.tabular.metrics._reward_steps import RewardSteps, reward_steps
-from mico.tabular.metrics.mico import doubling
+from mico.tabular._rounding import longest_row
+from mico.tabular._validation import check_tolerance, check_whole, checked_states
+from mico.tabular.chain import Chain
 from mico.tabular.policies import PolicyLike, as_chain
 from mico.tabular.problems.problem import Model
-from mico.tabular.validation import check_tolerance, check_whole, checked_states
+from mico.tabular.solvers.doubling import doubling
+from mico.tabular.solvers.galerkin import project, weights
+from mico.tabular.solvers.krylov import BASES, Backend
+from mico.tabular.solvers.result import ToleranceWarning
+from mico.tabular.solvers.reward_steps import RewardSteps, reward_steps
 
 Kind = Literal["mico", "reduced-mico"]
 _MOST_FEATURES = 32  # more distinct rewards than this are solved for all at once, densely

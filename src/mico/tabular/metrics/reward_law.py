@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
-from mico.tabular.mdp import Chain, longest_row
-from mico.tabular.metrics._operator import SolverResult
-from mico.tabular.metrics._progress import tell
+from mico.tabular._rounding import longest_row
+from mico.tabular.chain import Chain
+from mico.tabular.solvers.progress import tell
+from mico.tabular.solvers.result import SolverResult
 
 
 def solve(chain: Chain, tolerance: float) -> SolverResult:

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from mico.tabular import plotting
+from mico.tabular._validation import check_whole, checked_states
 from mico.tabular.mdp import Reward
 from mico.tabular.metrics.factored import FactoredMICo, Neighbours
 from mico.tabular.plotting import Colours
 from mico.tabular.policies import Policy
 from mico.tabular.problems.problem import Layout, Model, Problem
-from mico.tabular.validation import check_whole, checked_states
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from mico.tabular.problems import breakout, examples, gridworld, gymnasium
+from mico.tabular.problems import breakout, gridworld, gymnasium, paper_examples
 from mico.tabular.problems.files import load, save
 from mico.tabular.problems.garnet import garnet, sparse_garnet
 from mico.tabular.problems.gridworld import from_map
@@ -28,15 +28,15 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     "frozen-lake": gymnasium.frozen_lake,
     "taxi": gymnasium.taxi,
     "cliff-walking": gymnasium.cliff_walking,
-    "two-state": examples.two_state,
-    "bound-example": examples.bound_example,
-    "pessimism": examples.pessimism,
-    "coin-chain": examples.coin_chain,
-    "value-example": examples.value_example,
-    "terminals": examples.terminals,
-    "random-reward": examples.random_reward,
-    "five-state": examples.five_state,
-    "action-reward": examples.action_reward,
+    "two-state": paper_examples.two_state,
+    "bound-example": paper_examples.bound_example,
+    "pessimism": paper_examples.pessimism,
+    "coin-chain": paper_examples.coin_chain,
+    "value-example": paper_examples.value_example,
+    "terminals": paper_examples.terminals,
+    "random-reward": paper_examples.random_reward,
+    "five-state": paper_examples.five_state,
+    "action-reward": paper_examples.action_reward,
 }
 """The problems that have a name: a factory whose keyword options are the flags of the command line."""
 

@@ -15,10 +15,10 @@ from typing import NamedTuple, final
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from mico.tabular._validation import check_whole
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Problem
-from mico.tabular.validation import check_whole
 
 _MOVES = (-1, 0, 1)  # of the paddle: left, stay, right
 _MOST_BRICKS = 20

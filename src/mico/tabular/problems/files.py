@@ -31,10 +31,10 @@ from typing import Any
 
 import numpy as np
 
+from mico.tabular._validation import check_kind, checked_discount
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
-from mico.tabular.validation import check_kind, checked_discount
 
 _DENSE = ("transition", "reward", "discount")
 _SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")

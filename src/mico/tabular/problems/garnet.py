@@ -5,9 +5,9 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
+from mico.tabular._validation import check_whole
 from mico.tabular.mdp import MDP
 from mico.tabular.problems.problem import Problem
-from mico.tabular.validation import check_whole
 
 Branching = Literal["printed", "n-1"]
 

@@ -14,10 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
+from mico.tabular._validation import check_kind, check_whole
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
-from mico.tabular.validation import check_kind, check_whole
 
 Dynamics = Literal["absorbing", "continuing"]
 

@@ -6,8 +6,9 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Int, Num
 
-from mico.tabular.mdp import MDP, Chain
-from mico.tabular.validation import check_kind, checked_policy
+from mico.tabular._validation import check_kind, checked_policy
+from mico.tabular.chain import Chain
+from mico.tabular.mdp import MDP
 
 
 @final

@@ -225,23 +225,22 @@ def test_without_axes_pyplot_shows_the_picture():
 
 
 def test_diagnostics_take_a_solution_for_a_matrix():
-    from mico.tabular.aggregation import epsilon_cover
-    from mico.tabular.axioms import check
-    from mico.tabular.value_bound import value_bound
+    from mico.tabular.abstraction.clustering import epsilon_cover
+    from mico.tabular.diagnostics import check_axioms, value_bound
 
     found = solve("pi-bisimulation", ROOMS)
     value = ROOMS.mdp.chain().value()
-    assert check(found) == check(found.matrix)
+    assert check_axioms(found) == check_axioms(found.matrix)
     assert value_bound(found, value, error=found.error).broken == 0
     assert epsilon_cover(found, radius=0.1).radius == epsilon_cover(found.matrix, radius=0.1).radius
 
 
 def test_every_function_of_an_mdp_takes_a_problem():
     from mico.tabular import action_values, deterministic_policy, factored_mico, optimal, optimal_value, random_policy
-    from mico.tabular.features import mico_embedding, proto_value_functions
-    from mico.tabular.partition import quotient
-    from mico.tabular.relation import bisimulation_relation, policy_bisimulation_relation
-    from mico.tabular.simulator import simulate
+    from mico.tabular.abstraction.bisimilarity import bisimulation_relation, policy_bisimulation_relation
+    from mico.tabular.abstraction.partition import quotient
+    from mico.tabular.embeddings import mico_embedding, proto_value_functions
+    from mico.tabular.sampling.simulator import simulate
 
     mdp, chain, value = ROOMS.mdp, ROOMS.mdp.chain(), np.arange(31.0)
     same = np.testing.assert_array_equal

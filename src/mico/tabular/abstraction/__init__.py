@@ -1,0 +1,1 @@
+"""Fewer states: bisimilarity, partitions and quotients, clusters with bounds on the loss of value."""

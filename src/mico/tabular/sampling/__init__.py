@@ -1,0 +1,1 @@
+"""Metrics from samples: logs of transitions, a simulator, online estimators."""

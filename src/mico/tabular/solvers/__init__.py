@@ -1,0 +1,1 @@
+"""Solvers of the metrics' equations, each with a certified error."""
