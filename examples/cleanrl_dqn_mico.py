@@ -20,7 +20,7 @@ import tyro
 from torch import nn
 from torch.utils.tensorboard import SummaryWriter
 
-from mico.torch import MICoLoss, PairBatch
+from mico.torch import MICoLoss, PairBatch  # MICo
 
 
 @dataclass

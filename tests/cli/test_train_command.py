@@ -25,6 +25,7 @@ from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import describe, varied
 from mico.deep.envs import ENVS
 from mico.deep.metric_losses import METRIC_LOSSES
+from mico.deep.networks import ENCODERS
 from mico.deep.training.train import Manner, Progress
 from trainings import FLAGS, left
 
@@ -94,6 +95,8 @@ def another(hint, value):
     """A value that a field could have instead."""
     if get_origin(hint) is Literal:
         return next(choice for choice in get_args(hint) if choice != value)
+    if hint is str:  # of an encoder
+        return next(name for name in ENCODERS if name != value)
     if value is None:
         return 2.5
     if hint in (int, int | None):
