@@ -109,7 +109,3 @@ class AbstractAgent(ConfigModule):
 
     def optimiser(self) -> optax.GradientTransformation:
         return optax.adam(self.learning_rate, eps=self.adam_epsilon)
-
-    def priority_losses(self, td: Float[Array, " B"], combined: Float[Array, " B"]) -> Float[Array, " B"]:
-        """Of which priorities are made: the TD losses alone, or as they are minimised together with a metric loss."""
-        return td if self.priorities == "td" else combined

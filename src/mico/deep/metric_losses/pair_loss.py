@@ -104,20 +104,20 @@ class AbstractPairLoss(AbstractMetricLoss):
         first_step, sink = sides.first_step and FirstStep(*sides.first_step), sides.sink and Sink(*sides.sink)
         sides = sides._replace(first_step=first_step, sink=sink)
         sides = self._meant(jax.tree.map(jnp.asarray, sides, is_leaf=lambda part: type(part) in (list, tuple)))
-        static_field = jax.lax.stop_gradient(sides)
-        other = {"target": static_field.target, "frozen": static_field.online, "online": sides.online}[self.second]
+        constant = jax.lax.stop_gradient(sides)
+        other = {"target": constant.target, "frozen": constant.online, "online": sides.online}[self.second]
         if self.pairs == "all":
             found = self.pairwise(sides.online, other)
-            later = self.pairwise(static_field.target_next, static_field.target_next)
-            gap = jnp.abs(static_field.reward[:, None] - static_field.reward[None, :])
+            later = self.pairwise(constant.target_next, constant.target_next)
+            gap = jnp.abs(constant.reward[:, None] - constant.reward[None, :])
             same = jnp.eye(gap.shape[0], dtype=bool)
         else:
             order = jax.random.permutation(key, sides.reward.shape[0])
             found = jax.vmap(self.measure)(sides.online, other[order])
-            later = jax.vmap(self.measure)(static_field.target_next, static_field.target_next[order])
-            gap = jnp.abs(static_field.reward - static_field.reward[order])
+            later = jax.vmap(self.measure)(constant.target_next, constant.target_next[order])
+            gap = jnp.abs(constant.reward - constant.reward[order])
             same = order == jnp.arange(order.size)
-        target = jax.lax.stop_gradient(self.reward_term(gap) + static_field.bootstrap * later)
+        target = jax.lax.stop_gradient(self.reward_term(gap) + constant.bootstrap * later)
         errors = ELEMENTWISE_LOSSES[self.error](target - found)
         counted = ~same if self.self_pairs == "exclude" else jnp.ones_like(same)
         return jnp.where(counted, errors, 0.0).sum() / jnp.maximum(counted.sum(), 1)

@@ -112,9 +112,14 @@ def weights_count(name, field, one, other):
 
 
 def priorities_change(name, field, one, other):
-    td, combined = jnp.asarray([2.0, 3.0]), jnp.asarray([2.0, 1.5])
-    found = [small_agent(name, **{field: value}).priority_losses(td, combined) for value in (one, other)]
-    np.testing.assert_allclose(found, [combined, td])
+    """TD losses alone, or (1 − α) times those and the weighted metric loss."""
+    td, weight = jnp.asarray([2.0, 3.0]), jnp.asarray([1.0, 0.5])
+    expected = {"combined": np.array([2.0, 1.5]) * 0.75 + 0.1, "td": np.array([2.0, 3.0])}
+    for value in (one, other):
+        run = small_run(small_agent(name, importance="weighted", **{field: value}), MICo(alpha=0.25), seed=0)
+        batch = small_batch(run.env.spec, 2)._replace(weight=weight)
+        terms = update.LossTerms(td, metric=jnp.asarray(0.4), weighted_metric=jnp.asarray(0.1))
+        np.testing.assert_allclose(update.priority_losses(run, batch, terms), expected[value], rtol=1e-6)
 
 
 def followed(name, field, one, other):
