@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from mico._checks import count, make_plain_name
 from mico._extras import require
-from mico.runs.files import new_folder, write_whole
+from mico.runs.files import check_no_link, new_folder, write_whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -197,6 +197,7 @@ def _store_problem(env: Any, out: Path) -> "Iterator[Any]":
     if not isinstance(problem, Problem):
         yield env
         return
+    check_no_link(out / PROBLEM_FOLDER)
     with new_folder(out / PROBLEM_FOLDER) as folder:
         there, had_runs = sorted(folder.resolve().glob("*.npz")), (out / "fleet.json").exists()
         file = there[0] if there else folder.resolve() / make_plain_name(f"{out.resolve().name}.npz")

@@ -21,7 +21,8 @@ from mico.deep.training.train import Progress
 from mico.evidence.intervals import printed
 from mico.experiments import demo, learning, learnt_metric
 from mico.plotting import plots
-from mico.runs.files import writable
+from mico.runs.csv_bytes import csv_bytes
+from mico.runs.files import check_no_link, make_subfolder, touch, writable, write_whole
 from mico.runs.lock import exclusive
 
 
@@ -70,14 +71,14 @@ def main(argv: list[str]) -> None:
     options = tyro.cli(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    _claim(out / "runs")
+    _claim(out)
     try:
         lines = _measure(parts.metrics, out, console)
         lines += _learn(parts.training, out, console)
         lines += _compare(parts.agreement, out, console)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("stopped; the same command begins the demo anew") from None
-    pd.DataFrame(lines).to_csv(out / "summary.csv", index=False)
+    write_whole(out / "summary.csv", csv_bytes(pd.DataFrame(lines)))
     console.print(_summary(lines))
     console.print("over seeds: the 95% interval of a return or gain, the range of a correlation.")
     console.print(f"Figures (PNG, PDF) with their data (CSV), and the runs, are in {out}.")
@@ -92,7 +93,7 @@ def _measure(config: demo.Config, out: Path, console: Console) -> list[Line]:
     console.print("broken: share of pairs whose values differ by more than d; gap: mean of d − |ΔV| over all pairs.")
     console.print("V is the policy's value, and the optimal one for the metrics of the MDP alone (bisimulation, lax).")
     _write(demo.plot(frame), frame.loc[:, :"distance"], out / config.problem)
-    table.to_csv(out / "metrics.csv", index=False)
+    write_whole(out / "metrics.csv", csv_bytes(table))
     broken = float(table.set_index("metric").loc["mico", "broken"])
     return [Line(config.problem, "share of pairs with |ΔV| > U", broken, float("nan"), float("nan"))]
 
@@ -100,7 +101,7 @@ def _measure(config: demo.Config, out: Path, console: Console) -> list[Line]:
 def _learn(config: learning.Config, out: Path, console: Console) -> list[Line]:
     count = len(config.alphas) * len(config.seeds)
     console.print(f"2. DQN on {config.env} with and without MICo: {count} runs of {config.steps:,} steps as one fleet.")
-    folder = _emptied(out / "runs" / "learning")
+    folder = _emptied(out, "runs", "learning")
     with _bar(console) as report:
         frame = learning.run(config, folder, report)
     _write(learning.plot(frame), frame, out / "learning")
@@ -117,12 +118,12 @@ def _compare(config: learnt_metric.Config, out: Path, console: Console) -> list[
     console.print(f"3. U on {config.problem}, learnt and exact: {len(config.seeds)} seeds with each loss ({losses}).")
     runs = out / "runs" / "learnt-metric"
     for name in config.losses:
-        _emptied(runs / name)
+        _emptied(out, "runs", "learnt-metric", name)
     with _bar(console) as report:
         frame = learnt_metric.run(config, runs, report)
     _write(learnt_metric.plot(frame), frame, out / "learnt-metric")
     table = learnt_metric.table(frame)
-    table.to_csv(out / "correlations.csv", index=False)
+    write_whole(out / "correlations.csv", csv_bytes(table))
     return [
         Line(config.problem, f"r of {line.loss}, {line.pairs}", line.pearson, line.lowest, line.highest)
         for line in table.itertuples()
@@ -146,21 +147,25 @@ def _bar(console: Console) -> Iterator[Callable[[Progress], None]]:
         yield report
 
 
-def _claim(runs: Path) -> None:
-    """Refuses to replace runs that no demo made, by a mark that the first one leaves."""
+def _claim(out: Path) -> None:
+    """Refuse to replace runs that no demo made, by a mark that the first one leaves, or anything behind a link."""
+    runs = out / "runs"
     mark = runs / "of-a-demo"
+    for path in (runs, mark, runs / "learning", runs / "learnt-metric"):
+        check_no_link(path)
     for folder in (runs / "learning", runs / "learnt-metric"):
         if not mark.exists() and folder.is_dir() and any(folder.iterdir()):
             raise ValueError(f"out must not hold runs that no demo made, but has {folder}")
-    writable(runs)
-    mark.touch()
+    make_subfolder(out, "runs")
+    touch(mark)
 
 
-def _emptied(folder: Path) -> Path:
-    """The folder without what an earlier demo left there; not while another one writes to it."""
-    with exclusive(writable(folder)):
+def _emptied(out: Path, *names: str) -> Path:
+    """The folder in `out` without what an earlier demo left there; not while another one writes to it."""
+    folder = make_subfolder(out, *names)
+    with exclusive(folder):
         for entry in folder.iterdir():
-            if entry.is_dir():
+            if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
             elif entry.name != "lock":
                 entry.unlink()
@@ -169,7 +174,7 @@ def _emptied(folder: Path) -> Path:
 
 def _write(figure: Figure, frame: pd.DataFrame, path: Path) -> None:
     plots.save(figure, path)
-    frame.to_csv(path.with_name(f"{path.name}.csv"), index=False)
+    write_whole(path.with_name(f"{path.name}.csv"), csv_bytes(frame))
 
 
 def _bounds(table: pd.DataFrame) -> Table:

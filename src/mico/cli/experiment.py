@@ -28,7 +28,7 @@ from mico.evidence.intervals import printed
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
 from mico.plotting import plots
-from mico.runs.files import writable, write_json, write_whole
+from mico.runs.files import make_subfolder, write_json, write_whole
 from mico.runs.lock import locked_folder
 
 _CONFIG = "config.json"
@@ -166,13 +166,13 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
 def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Console) -> None:
     """Further tables and figures, of experiments that have `tables` and `figures`."""
     for name, table in getattr(module, "tables", lambda frame: {})(frame).items():
-        write_whole(writable(out / "tables") / f"{name}.csv", table.to_csv(index=False).encode())
+        write_whole(make_subfolder(out, "tables") / f"{name}.csv", table.to_csv(index=False).encode())
     captions = {}
     for drawing in getattr(module, "figures", lambda frame: ())(frame):
         if isinstance(drawing, Undrawn):
             console.print(drawing.why, soft_wrap=True)
             continue
-        stem = writable(out / "figures") / drawing.name
+        stem = make_subfolder(out, "figures") / drawing.name
         plots.save(drawing.figure, stem)
         write_whole(stem.with_name(f"{stem.name}.csv"), drawing.data.to_csv(index=False).encode())
         captions[drawing.name] = drawing.caption

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mico.runs.files import writable, write_json
+from mico.runs.files import make_subfolder, writable, write_json
 
 _LIST = "report.json"
 _OURS = ("lock", _LIST)
@@ -32,7 +32,7 @@ class ReportFolder:
         path = self.out / name
         if path.exists() and name not in self._before:
             raise ValueError(f"{path} is there already, and no earlier report has made it")
-        writable(path.parent)
+        make_subfolder(self.out, *path.relative_to(self.out).parent.parts)
         self._made.append(name)
         self._list([*dict.fromkeys([*self._before, *self._made])])
         return path

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from mico.runs.files import writable, write_whole
+from mico.runs.files import check_no_link, make_subfolder, write_whole
 from mico.sweeps.processes import end_with_parent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -47,7 +47,7 @@ class OnDisk:
     report: Callable[[int, int], None] = lambda done, total: None
 
     def __call__(self, measure: Callable[[Any], pd.DataFrame], cells: Sequence[Any]) -> pd.DataFrame:
-        kept = writable(self.folder / _FOLDER)
+        kept = make_subfolder(self.folder, _FOLDER)
         paths = [kept / f"{index}.csv" for index in range(len(cells))]
         missing = [index for index, path in enumerate(paths) if not path.exists()]
         self.report(len(cells) - len(missing), len(cells))
@@ -65,6 +65,7 @@ class OnDisk:
 
     def forget(self) -> None:
         """Remove the cells' files, if there were any, once what they make is written."""
+        check_no_link(self.folder / _FOLDER)
         if (self.folder / _FOLDER).is_dir():
             for path in (self.folder / _FOLDER).iterdir():
                 path.unlink()

@@ -15,6 +15,7 @@ from mico.experiments.minatar_plan import PHASES, Config
 from mico.experiments.minatar_results import Missing, known, lacking, parts_of
 from mico.runs import archive as condensed
 from mico.runs.archive import Condensed
+from mico.runs.files import check_no_link
 from mico.runs.lock import locked_folder
 from mico.sweeps import local
 from mico.sweeps.fleets import finished
@@ -45,6 +46,8 @@ def _train(missing: Missing, results: Condensed, config: Config, runs: Path, fol
     part, out = missing.part, runs / missing.part.name
     if not missing.cells:
         return
+    check_no_link(out)
+    check_no_link(folder / part.phase)
     try:
         with locked_folder(out):
             others = set(part.cells) - set(missing.cells)

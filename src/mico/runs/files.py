@@ -5,12 +5,15 @@ import json
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+_LINK = "must not be a symbolic link, as nothing is written through one: remove it"
+_NO_FILE = "must be a regular file: remove it"
 _ABANDONED = 3600.0  # seconds after which nobody is writing a temporary file any more
 
 
@@ -36,6 +39,80 @@ def writable(folder: Path, name: str = "out") -> Path:
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, "cannot be written to", str(folder))
     return folder
+
+
+def make_subfolder(out: Path, *names: str) -> Path:
+    """Make a folder inside one that results are written to, and refuse a link in its place.
+
+    The folder that a user names may be a link. What lies in it may come from somebody else, and a link there would
+    lead what is written or removed to any other place.
+
+    Args:
+        out: The folder of the results.
+        *names: The name of a folder in it, of a folder in that one, and so on.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ValueError: If it, or a folder that it is to lie in, is a file.
+        OSError: If it, or a folder of `names` that it is to lie in, is a link, or it cannot be made or written to.
+    """
+    folder = out
+    for name in names:
+        folder = folder / name
+        check_no_link(folder)
+    return writable(folder, str(folder))
+
+
+def check_no_link(path: Path) -> None:
+    """Refuse a symbolic link.
+
+    Raises:
+        OSError: If it is one, with its path.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, _LINK, str(path))
+
+
+def check_regular(path: Path) -> None:
+    """Refuse what is there and is no regular file of its own: a link, a pipe, a folder.
+
+    Raises:
+        OSError: If it is such, with its path.
+    """
+    check_no_link(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, _NO_FILE, str(path))
+
+
+def open_unlinked(path: str | Path, flags: int) -> int:
+    """Open a regular file to write to, and never what a link of its name points to: an `opener` for `open`.
+
+    Raises:
+        OSError: If it is a link or no regular file, or cannot be opened, with its path.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, _LINK, str(path)) from None
+        if error.errno == errno.ENXIO:  # a pipe that nobody reads
+            raise OSError(error.errno, _NO_FILE, str(path)) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, _NO_FILE, str(path))
+    return descriptor
+
+
+def touch(path: Path) -> None:
+    """Make an empty file where there is none, and never one that a link points to.
+
+    Raises:
+        OSError: If there is a link or something else that is no regular file, or it cannot be made, with its path.
+    """
+    os.close(open_unlinked(path, os.O_WRONLY | os.O_CREAT))
 
 
 @contextmanager

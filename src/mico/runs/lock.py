@@ -5,13 +5,12 @@ import fcntl
 import os
 import platform
 import re
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mico.runs.files import new_folder
+from mico.runs.files import new_folder, open_unlinked
 
 LOCK_FILE = "lock"
 
@@ -30,12 +29,12 @@ class _Lock:
 
     def __init__(self, path: Path):
         self.path = path
-        self.descriptor = _open(path)
+        self.descriptor = open_unlinked(path, os.O_RDWR | os.O_CREAT)
 
     def is_current(self) -> bool:
         """Whether the path still names the file that is open here: a holder removes its file when it releases it."""
         try:
-            again = _open(self.path, create=False)  # which asks a file server anew, as os.stat may not
+            again = open_unlinked(self.path, os.O_RDWR)  # which asks a file server anew, as os.stat may not
         except FileNotFoundError:
             return False
         try:
@@ -158,21 +157,6 @@ def _close(lock: _Lock) -> None:
     if lock in _held:
         _held.remove(lock)
         os.close(lock.descriptor)
-
-
-def _open(path: Path, *, create: bool = True) -> int:
-    """Open a lock file for reading and writing, and never what a link of its name points to."""
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | (os.O_CREAT if create else 0)
-    try:
-        descriptor = os.open(path, flags, 0o644)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise OSError(error.errno, "is a symbolic link, where a lock has to be: remove it", str(path)) from None
-        raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "is no regular file, where a lock has to be: remove it", str(path))
-    return descriptor
 
 
 def _close_in_child() -> None:

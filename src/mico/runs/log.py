@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mico._checks import install_hint
-from mico.runs.files import sync
+from mico.runs.files import open_unlinked, sync, touch
 
 if TYPE_CHECKING:
     import pandas  # which takes a quarter of a second to import, and writing rows does without
@@ -39,7 +39,7 @@ class Log:
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Add rows with a single write; if the disk has no room for all of them, none stays."""
         data = "".join(_line(row) for row in rows).encode()
-        with self.path.open("ab", buffering=0) as file:
+        with open(self.path, "ab", buffering=0, opener=open_unlinked) as file:
             start = file.tell()
             try:
                 while data:  # what a full disk did not take says why when it is written again
@@ -50,7 +50,7 @@ class Log:
 
     def sync(self) -> None:
         """Wait until every row is on the disk; a log without rows becomes an empty file."""
-        self.path.touch()
+        touch(self.path)
         sync(self.path)
         sync(self.path.parent)
 
@@ -61,7 +61,7 @@ class Log:
             raise ValueError(f"position {position} lies outside {self.path}, which has {size} bytes")
         if size == 0:
             return
-        with self.path.open("r+b") as file:
+        with open(self.path, "r+b", opener=open_unlinked) as file:
             file.seek(max(position - 1, 0))
             if position > 0 and file.read(1) != b"\n":
                 raise ValueError(f"position {position} of {self.path} is not the end of a row: this is another log")

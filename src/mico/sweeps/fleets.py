@@ -8,6 +8,7 @@ from pathlib import Path
 from jax.errors import JaxRuntimeError
 
 from mico.deep.training.train import Manner, Progress, train
+from mico.runs.files import check_no_link
 from mico.runs.lock import OccupiedError
 from mico.runs.log import read_rows
 from mico.sweeps.plan import Fleet
@@ -63,6 +64,7 @@ def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress],
     """Train a fleet as soon as no other process writes its folder."""
     options = {"steps": fleet.steps, "resume": True, "manner": manner, "labels": fleet.labels(), "report": report}
     deadline = time.monotonic() + _PATIENCE
+    check_no_link(out / fleet.name)
     while True:
         try:
             train(fleet.runs(), out / fleet.name, **options)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mico import __version__
 from mico._checks import check_plain_name
-from mico.runs.files import write_json
+from mico.runs.files import check_no_link, write_json
 from mico.runs.lock import LOCK_FILE
 from mico.sweeps.grid import Cell, Sweep, arms, cells, make_sweep
 from mico.sweeps.plan import Fleet, Member, plan
@@ -42,7 +42,11 @@ def planned(
         kept = fleets if before == sweep else []
     there = {*without, *(member.cell for fleet in kept for member in fleet.members)}
     new = [cell for cell in every if cell not in there]
-    return [*kept, *plan(sweep, new, memory=limits.memory, max_runs=limits.max_runs, first=len(kept))]
+    fleets = [*kept, *plan(sweep, new, memory=limits.memory, max_runs=limits.max_runs, first=len(kept))]
+    if out is not None:
+        for name in (STATUS_FOLDER, *(fleet.name for fleet in fleets)):
+            check_no_link(out / name)  # before anything is written
+    return fleets
 
 
 def write_manifest(out: Path, sweep: Sweep, fleets: Sequence[Fleet]) -> None:

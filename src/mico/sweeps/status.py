@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from mico.deep.training.train import Progress
-from mico.runs.files import write_json
+from mico.runs.files import make_subfolder, write_json
 
 STATUS_FOLDER = "status"
 _SECONDS = 2.0  # between writings
@@ -62,9 +62,8 @@ def _is_return(value: Any) -> bool:
 
 def write_status(out: Path, fleet: str, status: Status) -> None:
     """Write it whole, and to the disk."""
-    file = _file(out, fleet)
-    file.parent.mkdir(exist_ok=True)
-    write_json(file, status._asdict())
+    make_subfolder(out, STATUS_FOLDER)
+    write_json(_file(out, fleet), status._asdict())
 
 
 def running(progress: Progress) -> Status:

@@ -24,7 +24,7 @@ from mico.deep.training.array_store import (
     tree_leaves,
     write_arrays,
 )
-from mico.runs.files import sync
+from mico.runs.files import make_subfolder, sync, touch
 
 _NONE = "none-yet"
 _SKIPPED = ".skipped"
@@ -67,8 +67,8 @@ class Checkpoints:
 
     def await_first(self) -> None:
         """Note on the disk that there is no checkpoint yet."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / _NONE).touch()
+        make_subfolder(self.folder.parent, self.folder.name)
+        touch(self.folder / _NONE)
         sync(self.folder)
         sync(self.folder.parent)
 
@@ -150,7 +150,7 @@ class Checkpoints:
         return [step for step in self._steps() if step not in self._damaged]
 
     def _write(self, step: int, leaves: Sequence[Leaf], extra: dict[str, Any]) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_subfolder(self.folder.parent, self.folder.name)
         for abandoned in self.folder.glob(f".[0-9]*{SUFFIX}.*.tmp"):  # of a process that was killed
             abandoned.unlink()
         self._make_room(sum(map(num_bytes, leaves)))

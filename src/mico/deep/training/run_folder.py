@@ -16,13 +16,14 @@ from mico._checks import check_plain_name
 from mico.deep.config.run import Label, Run, completed, describe, varied
 from mico.deep.fields import flatten
 from mico.deep.training.weights import parameter_files
-from mico.runs.files import write_json
+from mico.runs.files import check_no_link, check_regular, make_subfolder, touch, write_json
 from mico.runs.lock import LOCK_FILE
 from mico.runs.log import Log, TensorBoard
 
 _ARCHIVED = "$Format:%H$"  # which `git archive` replaces by the commit
 PROBLEM_FOLDER = "problem"  # with the file of an MDP that was given as an object
 _FLEET_FILES = ("checkpoints", "fleet.json", PROBLEM_FOLDER, "timing.jsonl", LOCK_FILE)
+_FOLDERS = ("params", "tensorboard")  # of each run
 _PACKAGES = ("mico-rl", "jax", "jaxlib", "equinox", "optax", "numpy")
 _PACKAGES += ("gymnasium", "gymnax", "ale-py", "dm-control", "mujoco")
 
@@ -49,6 +50,7 @@ class Outputs:
         self.names = list(runs)
         check_run_names(self.names, "names of runs")
         self.folders = [out / name for name in runs]
+        _check_links(out, self.folders)
         described = [describe(run) for run in runs.values()]
         found = fleet_in(out, resume=resume)
         if found is not None:
@@ -71,9 +73,9 @@ class Outputs:
         """fleet.json, and for each run a folder with its configuration and a log."""
         write_json(self._out / "fleet.json", self._fleet)
         for folder, config, starts in zip(self.folders, self._configs, self._starts, strict=True):
-            folder.mkdir(exist_ok=True)
+            make_subfolder(self._out, folder.name)
             write_json(folder / "config.json", config | {"starts": starts})
-            (folder / "log.jsonl").touch()
+            touch(folder / "log.jsonl")
 
     def check_nothing_learnt(self) -> None:
         """Refuse to start from step 0 where runs left rows or parameters behind, which would be overwritten."""
@@ -197,6 +199,14 @@ def check_run_names(names: Sequence[Any], what: str) -> None:
     twice = next((name for name, count in Counter(names).items() if count > 1), None)
     if twice is not None:
         raise ValueError(f"{what} must differ, but {twice!r} is there twice")
+
+
+def _check_links(out: Path, folders: Sequence[Path]) -> None:
+    """Refuse links where a training writes, before it writes anything; files that are replaced whole may be links."""
+    for path in (out / "checkpoints", *folders, *(folder / name for folder in folders for name in _FOLDERS)):
+        check_no_link(path)
+    for path in (out / "checkpoints" / "none-yet", out / "timing.jsonl", *(folder / "log.jsonl" for folder in folders)):
+        check_regular(path)
 
 
 def _read_json(file: Path) -> Any:

@@ -18,6 +18,7 @@ from mico.deep.training.array_store import (
     tree_leaves,
     write_arrays,
 )
+from mico.runs.files import make_subfolder
 
 _SAVED = re.compile(rf"(0|[1-9][0-9]*){re.escape(SUFFIX)}")
 _OURS = re.compile(rf"{_SAVED.pattern}|\.[0-9]+{re.escape(SUFFIX)}\.[0-9a-f]{{16}}\.tmp")  # and of killed processes
@@ -39,8 +40,7 @@ def save_parameters(folders: Sequence[Path], step: int | Int[np.ndarray, " N"], 
     """
     on_host = jax.device_get(params)
     for index, (folder, own) in enumerate(zip(folders, np.broadcast_to(step, len(folders)).tolist())):
-        where = folder / "params"
-        where.mkdir(exist_ok=True)
+        where = make_subfolder(folder, "params")
         whole = where / f"{own}{SUFFIX}"
         write_arrays(whole, tree_leaves(jax.tree.map(lambda rows: rows[index], on_host)), {"step": own})  # noqa: B023
         for other in where.iterdir():
