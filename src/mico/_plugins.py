@@ -35,6 +35,26 @@ def imported_modules() -> tuple[str, ...]:
     return tuple(filter(None, os.environ.get(_VARIABLE, "").split(",")))
 
 
+def check_env_module(env_id: str) -> None:
+    """Refuse an id of Gymnasium that would import a module which the user has not imported.
+
+    Gymnasium imports MODULE for "MODULE:Name-v0", and ids also come from files that somebody else wrote.
+
+    Args:
+        env_id: The id, as Gymnasium takes it.
+
+    Raises:
+        ValueError: If it names a module that is not imported, with the flag that imports it.
+
+    Examples:
+        >>> check_env_module("CartPole-v1")
+    """
+    module, colon, _ = env_id.partition(":")
+    if colon and module not in sys.modules and module not in imported_modules():
+        asked = f"--import {module}, or in Python import {module}"
+        raise ValueError(f"id {env_id!r} would import the module {module!r}, which must be asked for: {asked}")
+
+
 def split_imports(argv: Iterable[str]) -> tuple[list[str], list[str]]:
     """Take `--import MODULE` out of the arguments of a command.
 

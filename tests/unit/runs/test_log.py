@@ -96,8 +96,7 @@ def test_one_append_is_one_write_and_leaves_no_file_open(log, monkeypatch):
             return self.file.write(data)
 
     before = len(os.listdir("/proc/self/fd"))
-    original = type(log.path).open
-    monkeypatch.setattr(type(log.path), "open", lambda path, *a, **k: Counted(original(path, *a, **k)))
+    monkeypatch.setattr("mico.runs.log.open", lambda *a, **k: Counted(open(*a, **k)), raising=False)
     log.append(ROWS)
     monkeypatch.undo()
     assert writes == [log.path.read_bytes()]

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mico._plugins import check_env_module
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
@@ -80,6 +81,7 @@ def cliff_walking(*, discount: float = 0.9) -> Problem:
 def _made(env_id: str, **options: Any) -> Any:
     import gymnasium
 
+    check_env_module(env_id)
     try:
         return gymnasium.make(env_id, **options)
     except (gymnasium.error.Error, TypeError) as error:  # a TypeError for options that it does not have

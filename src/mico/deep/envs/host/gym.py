@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from jaxtyping import Bool, Int, Shaped, UInt8
 
 from mico._checks import install_hint
+from mico._plugins import check_env_module
 from mico._suggestions import near
 from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
 from mico.deep.fields import check_minimum, static_field
@@ -122,6 +123,7 @@ class GymEnvs(AbstractHostEnvs):
 
 
 def _made(env_id: str, max_steps: int | None, **more: Any) -> gymnasium.Env:
+    check_env_module(env_id)
     try:
         return gymnasium.make(env_id, max_episode_steps=max_steps, disable_env_checker=True, **more)
     except gymnasium.error.UnregisteredEnv:
