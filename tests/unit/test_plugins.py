@@ -45,7 +45,8 @@ def test_a_module_of_the_current_folder_is_imported_and_worker_processes_are_tol
 )
 def test_what_cannot_be_imported_is_one_line(folder, capsys, module, words):
     (folder / "broken.py").write_text("1 / 0\n")
-    (folder / "taken.py").write_text("import mico\nfrom mico.deep.agents import Rainbow\nmico.register_agent('dqn', Rainbow)\n")
+    taken = "import mico\nfrom mico.deep.agents import Rainbow\nmico.register_agent('dqn', Rainbow)\n"
+    (folder / "taken.py").write_text(taken)
     with pytest.raises(SystemExit) as stop:
         cli.main(["list", "agents", "--import", module])
     said = capsys.readouterr()

@@ -13,7 +13,7 @@ import pytest
 
 from mico.experiments.cells import OnDisk, in_turn
 
-ROOT = Path(__file__).parents[2]
+FOLDER = Path(__file__).parent
 
 
 def measured(cell):
@@ -89,7 +89,7 @@ def test_workers_end_with_their_parent(tmp_path):
     )
     script = tmp_path / "script.py"
     script.write_text(code)
-    paths = os.pathsep.join(map(str, (ROOT, ROOT / "experiments")))
+    paths = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
     parent = subprocess.Popen([sys.executable, script, tmp_path], env=os.environ | {"PYTHONPATH": paths})
     started = lambda: [int(path.name[3:]) for path in tmp_path.glob("at-*")]  # noqa: E731
     wait_for(lambda: len(started()) == 2)

@@ -115,7 +115,7 @@ def test_links_are_refused_and_what_they_point_to_stays_as_it_is(tmp_path, make)
     keys.write_text("ssh-ed25519 AAAA me")
     folder.mkdir()
     make(folder / "lock", keys)
-    with pytest.raises((OSError, ValueError), match="symbolic link|where a lock has to be"), exclusive(folder):
+    with pytest.raises((OSError, ValueError), match=r"symbolic link|where a lock has to be"), exclusive(folder):
         pass
     assert keys.read_text() == "ssh-ed25519 AAAA me"
     assert [path.name for path in folder.iterdir()] == ["lock"]

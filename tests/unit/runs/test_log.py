@@ -96,7 +96,7 @@ def test_one_append_is_one_write_and_leaves_no_file_open(log, monkeypatch):
             return self.file.write(data)
 
     before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr("mico.runs.log.open", lambda *a, **k: Counted(open(*a, **k)), raising=False)
+    monkeypatch.setattr("mico.runs.log.open", lambda *a, **k: Counted(open(*a, **k)), raising=False)  # noqa: SIM115
     log.append(ROWS)
     monkeypatch.undo()
     assert writes == [log.path.read_bytes()]
