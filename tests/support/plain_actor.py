@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LIMITS = -10.0, 2.0  # of the logarithms of deviations
+LIMITS = {"bounded": (-10.0, 2.0), "unbounded": (-np.inf, np.inf)}  # of the logarithms of deviations
 
 
 class Pieces(NamedTuple):
@@ -40,7 +40,7 @@ def perceptron(net, x):
 def policy(head, latent):
     """Mean and deviation of each number of an action before its tanh."""
     mean, log_deviation = np.split(perceptron(head.actor, latent), 2)
-    return mean, np.exp(np.clip(log_deviation, *LIMITS))
+    return mean, np.exp(np.clip(log_deviation, *LIMITS[head.log_std]))
 
 
 def drawn(head, latent, noise):
@@ -64,9 +64,10 @@ def mean_action(params, observation):
 
 
 def pieces(agent, params, target, batch, noise, still=None):
-    r"""$\tfrac12\sum_k(Q_k - y)^2$ of each sample, $E[\alpha\log\pi - \min_k Q_k]$ and $E[\alpha(-\log\pi - \bar H)]$.
+    r"""$\tfrac12\sum_k(Q_k - y)^2$ of each sample, $E[\alpha\log\pi - \min_k Q_k]$, $f\,E[-\log\pi - \bar H]$.
 
-    Parameters that a loss is not to change are taken from `still`: small changes of `params` give its gradient.
+    f is log α, or α in the first papers on SAC. Parameters that a loss is not to change are taken from `still`: small
+    changes of `params` give its gradient.
     """
     still = params if still is None else still
     critic, actor, temperature = [], [], []
@@ -75,7 +76,7 @@ def pieces(agent, params, target, batch, noise, still=None):
         now, later = batch.observation[index], batch.next_observation[index]
         goal = _goal(agent, still, target, batch, index, later, noise[0][index])
         held = features(still, now)
-        seen = projected(params.head.projection, held)
+        seen = projected((still if agent.actor_projection == "fixed" else params).head.projection, held)
         read = seen if agent.critics_read == "actor" else projected(params.encoder.projection, features(params, now))
         joined = np.concatenate([read, batch.action[index]])
         critic.append(sum((perceptron(one, joined)[0] - goal) ** 2 for one in params.head.critics) / 2)
@@ -84,7 +85,9 @@ def pieces(agent, params, target, batch, noise, still=None):
         value = worth(still.head, projected(of_critics, held), action)
         actor.append(np.exp(float(still.head.log_temperature)) * log_chance - value)
         _, held_chance = drawn(still.head, projected(still.head.projection, held), noise[1][index])
-        temperature.append(np.exp(float(params.head.log_temperature)) * (-held_chance - agent.entropy * size))
+        log_alpha = float(params.head.log_temperature)
+        factor = log_alpha if agent.temperature_loss == "log-temperature" else np.exp(log_alpha)
+        temperature.append(factor * (-held_chance - agent.entropy * size))
     return Pieces(np.array(critic), float(np.mean(actor)), float(np.mean(temperature)))
 
 

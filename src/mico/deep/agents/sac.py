@@ -13,7 +13,8 @@ from mico.deep.fields import check_range, static_field, traced_field
 from mico.deep.networks.layers import Perceptron, Projection
 from mico.deep.types import ActorLatents, Params
 
-_LOG_DEVIATIONS = (-10.0, 2.0)  # the released code has no bounds
+LogStd = Literal["bounded", "unbounded"]
+_LOG_DEVIATIONS = (-10.0, 2.0)  # where they are bounded
 
 
 class TanhGaussian(NamedTuple):
@@ -38,6 +39,7 @@ class ActorCritic(eqx.Module):
     actor: Perceptron
     critics: tuple[Perceptron, Perceptron]
     log_temperature: Float[Array, ""]
+    log_std: LogStd = eqx.field(static=True)
 
     def latent(self, features: Float[Array, " F"]) -> Float[Array, " D"]:
         """What the actor sees; nothing that it learns reaches the encoder's layers."""
@@ -46,7 +48,8 @@ class ActorCritic(eqx.Module):
 
     def policy(self, latent: Float[Array, "*B D"]) -> TanhGaussian:
         mean, log_deviation = jnp.split(self.actor(latent), 2, axis=-1)
-        return TanhGaussian(mean, jnp.clip(log_deviation, *_LOG_DEVIATIONS))
+        bounds = _LOG_DEVIATIONS if self.log_std == "bounded" else (None, None)
+        return TanhGaussian(mean, jnp.clip(log_deviation, *bounds))
 
     def values(self, latent: Float[Array, "*B D"], action: Float[Array, "*B A"]) -> Float[Array, "critics ..."]:
         """Of an action, by either critic."""
@@ -70,6 +73,16 @@ class SAC(AbstractAgent):
         0.1, "Factor of the rewards in the critics' target; a metric loss sees unscaled rewards."
     )
     entropy: float = traced_field(-0.5, "Target entropy of the policy, for each dimension of an action.")
+    initial_temperature: float = traced_field(1.0, "Temperature, the weight of the entropy, before it is learnt.")
+    temperature_loss: Literal["log-temperature", "temperature"] = static_field(
+        "log-temperature",
+        "Factor of the entropy's excess over its target in the temperature's loss: the logarithm of the temperature, as"
+        " released, or the temperature.",
+    )
+    log_std: LogStd = static_field(
+        "bounded",
+        "Whether the logarithms of the actor's standard deviations are clipped to [-10, 2], or, as released, are not.",
+    )
     next_action: Literal["sampled", "mean"] = static_field(
         "sampled",
         "Next action in the critics' target: sampled from the policy, or the mean action of the target policy with the"
@@ -80,6 +93,11 @@ class SAC(AbstractAgent):
         "Input of the critics: the representation φ, or the actor's projection, which leaves training φ to the metric"
         " loss.",
     )
+    actor_projection: Literal["learnt", "fixed"] = static_field(
+        "learnt",
+        "Whether the actor's projection of the encoder's features is learnt, or stays as it was drawn, as released with"
+        " DBC.",
+    )
 
     actions = "continuous"
     targets = "followed"
@@ -87,6 +105,7 @@ class SAC(AbstractAgent):
     def __check_init__(self) -> None:
         everything = (-float("inf"), float("inf"))
         check_range(self, target_rate=(0.0, 1.0), reward_scale=(0.0, float("inf")), entropy=everything)
+        check_range(self, initial_temperature=(1e-30, float("inf")))  # its logarithm is learnt
 
     @property
     def needs(self) -> frozenset[str]:
@@ -99,10 +118,15 @@ class SAC(AbstractAgent):
     def init(self, sizes, spec, network, *, key):
         keys = jax.random.split(key, 4)
         projection = network.make_projection(sizes.features, key=keys[0]) if network.latent else None
+        if projection is None and self.actor_projection == "fixed":
+            raise ValueError("actor_projection must be learnt where network.latent is 0, got fixed: there is none")
         hidden = (network.hidden, network.hidden) if network.hidden else ()
         actor, critic = (sizes.phi, *hidden, 2 * spec.action_size), (sizes.phi + spec.action_size, *hidden, 1)
         one, other = (Perceptron(critic, "xavier", key=own) for own in keys[2:])  # as released, unlike the encoder
-        return ActorCritic(projection, Perceptron(actor, "xavier", key=keys[1]), (one, other), jnp.zeros(()))
+        log_temperature = jnp.log(jnp.asarray(self.initial_temperature, dtype=float))
+        return ActorCritic(
+            projection, Perceptron(actor, "xavier", key=keys[1]), (one, other), log_temperature, self.log_std
+        )
 
     def act(self, params, observation, epsilon, keys, *, explore=True):
         policy = self._policy(params, observation)
@@ -111,14 +135,14 @@ class SAC(AbstractAgent):
 
     def loss(self, params, target, seen, batch, key):
         r"""$\tfrac12\sum_k (Q_k(x, a) - y)^2$ of each sample; and the actor's $\mathbb E[\alpha\log\pi - \min_k Q_k]$,
-        with the temperature's $\mathbb E[\alpha(-\log\pi - \bar H)]$.
+        with the temperature's $\log\alpha\,\mathbb E[-\log\pi - \bar H]$, or $\alpha$ in place of its logarithm.
         """
         of_next, of_actor = jax.random.split(key)
         head, features = params.head, seen.features
         if features is None:
             raise ValueError("SAC needs views.features")
         aim = jax.lax.stop_gradient(self._target(params, target, seen, batch, of_next))
-        actor = jax.vmap(head.latent)(features.now)
+        actor = self._latents(head, features.now)
         latent = actor if self.critics_read == "actor" else seen.online
         critic = ((head.values(latent, batch.action) - aim) ** 2).sum(axis=0) / 2
         action, log_chance = head.policy(actor).sample(of_actor)
@@ -126,7 +150,8 @@ class SAC(AbstractAgent):
         worth = jax.lax.stop_gradient(head).values(jax.lax.stop_gradient(latent), action).min(axis=0)
         policy = (jax.lax.stop_gradient(temperature) * log_chance - worth).mean()
         surprise = jax.lax.stop_gradient(-log_chance).mean()
-        return critic, policy + temperature * (surprise - self.entropy * size)
+        factor = head.log_temperature if self.temperature_loss == "log-temperature" else temperature
+        return critic, policy + factor * (surprise - self.entropy * size)
 
     def predict(self, params, observation, key):
         """The mean action, and what the critics say of it."""
@@ -145,8 +170,12 @@ class SAC(AbstractAgent):
         return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)
 
     def actor_latents(self, params, target, features):
-        now, later = (jax.vmap(head.latent) for head in (params.head, target.head))
-        return ActorLatents(now(features.now), later(features.target_later))
+        return ActorLatents(self._latents(params.head, features.now), self._latents(target.head, features.target_later))
+
+    def _latents(self, head: ActorCritic, features: Float[Array, "B F"]) -> Float[Array, "B D"]:
+        """Project features as the actor does, without a gradient where its projection is fixed."""
+        latents = jax.vmap(head.latent)(features)
+        return jax.lax.stop_gradient(latents) if self.actor_projection == "fixed" else latents
 
     def _policy(self, params: Params, observation: Any) -> TanhGaussian:
         return params.head.policy(params.head.latent(params.encoder.features(observation)))

@@ -104,9 +104,8 @@ class Choice(NamedTuple):
     def settings(self) -> dict[str, eqx.Module]:
         """What the preset says of each part but the environment, and of a metric loss only if there is one."""
         preset = self._found
-        parts: dict[str, eqx.Module] = {
-            name: getattr(preset, name) for name in ("agent", "network", "replay", "schedule")
-        }
+        parts: dict[str, eqx.Module] = {"agent": preset.agent_beside(self.metric)}
+        parts |= {name: getattr(preset, name) for name in ("network", "replay", "schedule")}
         return parts if self.metric == "none" else parts | {"metric": preset.metric_loss(self.metric)}
 
     def options(self) -> dict[str, list[Option]]:

@@ -1,10 +1,15 @@
-"""Settings by name: the paper's for Atari and control, the embedded default for MinAtar, small ones for quick work."""
+"""Settings by name: the paper's for Atari and control, the embedded default for MinAtar, small ones for quick work.
 
-from collections.abc import Sequence
+`atari-released` and `control-released` differ from `atari` and `control` where those take another reading than the
+released code (docs/deviations.md).
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 from mico.deep.agents import AGENTS, DQN, IQN, MIQN, QRDQN, SAC, VALUE_AGENTS, AbstractAgent, Rainbow
+from mico.deep.agents.iqn import AbstractImplicitAgent
 from mico.deep.config.run import Schedule
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
 from mico.deep.networks.encoders import NetworkConfig
@@ -12,17 +17,26 @@ from mico.deep.replay.replay import Replay
 
 
 class Preset(NamedTuple):
-    """An agent's fields and all that goes with them; `alpha` is the weight of MICo, and of KSMe as released."""
+    """An agent's fields and all that goes with them; `alpha` is the weight of MICo, and of KSMe as released.
+
+    `agent_with` and `losses` have fields of the agent and of the metric loss by the name of that loss, or "none".
+    """
 
     agent: AbstractAgent
     network: NetworkConfig
     replay: Replay
     schedule: Schedule
     alpha: float
+    agent_with: Mapping[str, Mapping[str, Any]] = {}
+    losses: Mapping[str, Mapping[str, Any]] = {}
+
+    def agent_beside(self, metric: str) -> AbstractAgent:
+        """The agent as it is trained beside the metric loss of a name, or beside "none"."""
+        return replace(self.agent, **self.agent_with.get(metric, {}))
 
     def metric_loss(self, name: str) -> AbstractMetricLoss:
         """The metric loss of a name, with the fields that the preset sets."""
-        return METRIC_LOSSES[name].for_preset(self.alpha, self.agent.actions)
+        return replace(METRIC_LOSSES[name].for_preset(self.alpha, self.agent.actions), **self.losses.get(name, {}))
 
 
 _ALPHAS = {"dqn": 0.01, "rainbow": 0.01, "qr-dqn": 0.5, "iqn": 0.5, "m-iqn": 0.5}
@@ -33,6 +47,12 @@ _QUICK: dict[str, Any] = {"learning_rate": 1e-3, "adam_epsilon": 3.125e-4}
 _TABLE: dict[str, Any] = _QUICK | {"discount": 0.95}
 _QUANTILES: dict[str, Any] = {"num_quantiles": 16, "num_target_quantiles": 16, "num_policy_quantiles": 16}
 _ACTOR: dict[str, Any] = {"latent": 50, "initialiser": "orthogonal"}
+_RELEASED_DBC: dict[str, Any] = {"variant": "rewrite", "weight": 1.0, "initialiser": "xavier", "reward_input": "latent"}
+_RELEASED_LOSSES: dict[str, dict[str, Any]] = {
+    "dbc": _RELEASED_DBC,
+    "dbc-det": _RELEASED_DBC,
+    "dbc-mico": _RELEASED_DBC | {"second": "online", "target_distance": "angle", "target_encoder": "online"},
+}
 _EACH_STEP: dict[str, Any] = {"update_period": 1, "target_period": None, "epsilon": 0.0, "epsilon_decay": 0}
 
 
@@ -99,6 +119,27 @@ PRESETS: dict[str, dict[str, Preset]] = {
         Schedule(update_period=1, target_period=100, epsilon_decay=10_000, log_period=5_000),
     ),
 }
+
+
+def _released_atari(name: str, preset: Preset) -> Preset:
+    """The preset with the readings of Dopamine and of the code that MICo's authors released."""
+    agent = preset.agent
+    if isinstance(agent, AbstractImplicitAgent):
+        agent = replace(agent, fractions="shared")
+    td = {"none": {"priorities": "td"}} if name == "rainbow" else {}  # QR-DQN's are those of the TD loss either way
+    return preset._replace(agent=agent, replay=replace(preset.replay, next="reset-frame"), agent_with=td)
+
+
+PRESETS["atari-released"] = {name: _released_atari(name, preset) for name, preset in PRESETS["atari"].items()}
+_CONTROL = PRESETS["control"]["sac"]
+PRESETS["control-released"] = {
+    "sac": _CONTROL._replace(
+        agent=SAC(next_action="mean", log_std="unbounded"),
+        replay=replace(_CONTROL.replay, next="reset-frame"),
+        agent_with={name: {"critics_read": "actor", "actor_projection": "fixed"} for name in _RELEASED_LOSSES},
+        losses=_RELEASED_LOSSES,
+    )
+}
 # Where the log period, unless it is given, is at most a fortieth of the steps; the others keep a published protocol.
 SHORT_LOG_PERIODS = ("table", "vector")
 
@@ -118,7 +159,12 @@ def find_preset(name: str, agent: str) -> Preset | None:
     plain = {field.name: field.default for field in fields(AbstractAgent)}
     own = {field.name: field.default for field in fields(kind)}
     usual = {field: getattr(base.agent, field) for field, value in plain.items() if own[field] == value}
-    return base._replace(agent=kind(**(usual | dict(kind.presets.get(name, {})))))
+    made = kind(**(usual | dict(kind.presets.get(name, {}))))
+    beside = {
+        metric: {field: value for field, value in fields.items() if field in own}
+        for metric, fields in base.agent_with.items()
+    }
+    return base._replace(agent=made, agent_with=beside)
 
 
 def fitting_agents(name: str) -> tuple[str, ...]:

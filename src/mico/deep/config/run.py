@@ -146,7 +146,7 @@ def revive(described: dict[str, Any]) -> Run:
         ValueError: If the agent, the metric loss or the environment is not registered here; a file never makes this
             import anything.
     """
-    parts = {name: dict(part) if isinstance(part, dict) else part for name, part in described.items()}
+    parts = {name: dict(part) if isinstance(part, dict) else part for name, part in complete(described).items()}
     agent, metric, env = parts["agent"], parts["metric"], parts["env"]
     env_kind, env_name = env.pop("class", None), env.pop("name")
     if env_kind is not None and env_name.partition("/")[0] not in ENVS:
@@ -207,11 +207,46 @@ def _is_ours(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "mico"
 
 
-def completed(described: dict[str, Any]) -> dict[str, Any]:
-    """What was described before schedules had all of their fields, which were as by default, and paths were whole."""
-    env = described.get("env", {})
-    whole = {"path": str(Path(env["path"]).resolve())} if "path" in env else {}
-    return described | {"schedule": _fields(Schedule()) | described.get("schedule", {}), "env": env | whole}
+def complete(described: dict[str, Any]) -> dict[str, Any]:
+    """Complete a description from before a field was there by what it means: the behaviour of its time."""
+    found = dict(described)
+    for part, added in _ADDED.items():
+        own = found.get(part, {})
+        if own is not None:
+            found[part] = added.get(own.get("name"), {}) | own
+    env = found.get("env", {})
+    return found | {"env": env | ({"path": str(Path(env["path"]).resolve())} if "path" in env else {})}
+
+
+# What descriptions without fields that were added later mean, by part and by the part's name. A new default of a field
+# belongs into its class alone: a line here never changes.
+_OF_MODELS = {"initialiser": "fan-in", "reward_input": "latent-action"}
+_ADDED: dict[str, dict[str | None, dict[str, Any]]] = {
+    "agent": {
+        "sac": {
+            "initial_temperature": 1.0,
+            "temperature_loss": "temperature",
+            "log_std": "bounded",
+            "actor_projection": "learnt",
+        }
+    },
+    "metric": {
+        "dbc": _OF_MODELS,
+        "dbc-det": _OF_MODELS,
+        "dbc-mico": _OF_MODELS | {"second": "target", "target_distance": "full", "target_encoder": "target"},
+    },
+    "schedule": {
+        None: {
+            "learning_starts": 1_000,
+            "update_period": 4,
+            "target_period": 1_000,
+            "epsilon": 0.01,
+            "epsilon_decay": 250_000,
+            "log_period": 10_000,
+            "acting": "after-learning",
+        }
+    },
+}
 
 
 def varied(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -1,12 +1,12 @@
 r"""Deep bisimulation for control (Zhang et al., ICLR 2021), and MICo in its place.
 
-What each variant is and where the sources differ: docs/fidelity.md.
+What each variant is and where the sources differ: docs/deviations.md.
 """
 
 from abc import abstractmethod
+from functools import partial
 from typing import ClassVar, Literal, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
@@ -15,8 +15,8 @@ from mico.deep.elementwise_losses import huber
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
 from mico.deep.metric_losses.dbc_models import DiagonalGaussian, LatentModels
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
-from mico.deep.metric_losses.mico import MICo, distances
-from mico.deep.metric_losses.pair_loss import PairBatch
+from mico.deep.metric_losses.mico import angle, distance, distances
+from mico.deep.metric_losses.pair_loss import Second
 from mico.deep.types import Batch, FirstStep, Spec, Views
 
 Variant = Literal["paper", "original", "rewrite"]
@@ -30,12 +30,20 @@ class AbstractModelLoss(AbstractMetricLoss):
 
     variant: Variant = static_field(
         "paper",
-        "Version of DBC: as in its paper, as in its code, or as rewritten by MICo's authors (docs/fidelity.md).",
+        "Version of DBC: as in its paper, as in its code, or as rewritten by MICo's authors (docs/deviations.md).",
     )
     weight: float = traced_field(
         0.5, "Weight of the loss on pairs of states; the model losses and the agent's have weight 1."
     )
     hidden: int = static_field(512, "Hidden units of the dynamics model and of the reward model.")
+    initialiser: Literal["fan-in", "xavier"] = static_field(
+        "fan-in", "Distribution that the models' initial weights are drawn from: xavier as MICo's authors released it."
+    )
+    reward_input: Literal["latent-action", "latent"] = static_field(
+        "latent-action",
+        "Input of the reward model: a latent and an action, or, as MICo's authors released it, the latent alone. That"
+        " of variant original is a drawn next latent.",
+    )
 
     dynamics: ClassVar[Literal["gaussian", "deterministic"]] = "gaussian"
 
@@ -43,6 +51,11 @@ class AbstractModelLoss(AbstractMetricLoss):
         check_choices(self)
         check_minimum(self, hidden=1)
         check_range(self, weight=(0.0, float("inf")))
+        if self.variant == "original" and self.reward_input == "latent":
+            raise ValueError(
+                "reward_input must be latent-action with variant original, whose reward model reads a drawn next"
+                " latent, got 'latent'"
+            )
 
     @property
     def loss_weights(self):
@@ -55,8 +68,8 @@ class AbstractModelLoss(AbstractMetricLoss):
 
     def init(self, key: Key[Array, ""], size: int, spec: Spec) -> LatentModels:
         outputs = 2 * size if self.dynamics == "gaussian" else size
-        reads = size if self.variant == "original" else 0
-        return LatentModels(size, spec, self.hidden, outputs=outputs, reads=reads, key=key)
+        reads = size if self.variant == "original" or self.reward_input == "latent" else 0
+        return LatentModels(size, spec, self.hidden, self.initialiser, outputs=outputs, reads=reads, key=key)
 
     def loss(self, params: LatentModels, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
         of_draw, of_pairs = jax.random.split(key)
@@ -64,7 +77,8 @@ class AbstractModelLoss(AbstractMetricLoss):
         joined = params.joined(latent, batch.action)
         law = params.law(joined, latent.shape[-1])
         drawn = law.sample(of_draw)
-        paid = params.rewards(drawn if self.variant == "original" else joined)
+        of_variant = drawn if self.variant == "original" else joined
+        paid = params.rewards(latent if self.reward_input == "latent" else of_variant)
         errors = (drawn - later) ** 2 if self.variant == "rewrite" else law.nll(later)
         models = errors.mean() + ((paid - step.reward) ** 2).mean()
         return models + self.weight * self.of_pairs(views, jax.lax.stop_gradient(law), step, of_pairs)
@@ -79,9 +93,7 @@ class AbstractModelLoss(AbstractMetricLoss):
             if views.actor is None:
                 raise ValueError("variant='rewrite' needs views.actor")
             return views.actor.online, jax.lax.stop_gradient(views.actor.target_next)
-        later = views.online_next if self.variant == "original" else _first_step(views).target_next
-        if later is None:
-            raise ValueError("variant='original' needs views.online_next")
+        later = _online_next(views) if self.variant == "original" else _first_step(views).target_next
         return views.online, jax.lax.stop_gradient(later)
 
 
@@ -126,22 +138,43 @@ class DBCDet(AbstractDBC):
 
 @final
 class DBCMICo(AbstractModelLoss):
-    """The MICo loss in the place of DBC's own: full U, the target network for the second state, shuffled pairs.
+    r"""The MICo loss in the place of DBC's own, $\mathbb E\,[\rho(|r_i - r_j| + \gamma\,d(z'_i, z'_j) - U(z_i, z_j))]$.
 
-    Models are learnt as by DBC, and shape the representation beside it.
+    Pairs are shuffled. d is U by the target network or, as MICo's authors released it, the bare angle θ by the online
+    one. Models are learnt as by DBC, and shape the representation beside it.
     """
 
     beta: float = traced_field(
         0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
     )
+    second: Second = static_field(
+        "target",
+        "Network that represents the second state of a pair: the target network, the online network without a"
+        " gradient (frozen), or, as released, the online network with one.",
+    )
+    target_distance: Literal["full", "angle"] = static_field(
+        "full", "Distance of the next states in the target: U, or, as released, the angle between them alone."
+    )
+    target_encoder: Literal["target", "online"] = static_field(
+        "target", "Network that represents next states in the target: the target network, or, as released, the online."
+    )
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | (frozenset({"online-next"}) if self.target_encoder == "online" else frozenset())
+
     def of_pairs(self, views: Views, law: DiagonalGaussian, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
-        sides = PairBatch(views.online, views.target, step.target_next, step.reward, step.bootstrap)
-        mico = eqx.tree_at(lambda loss: loss.beta, MICo(pairs="shuffled"), self.beta)  # in a fleet not a float
-        return mico(sides, key)
+        order = jax.random.permutation(key, step.reward.size)
+        second = views.target if self.second == "target" else views.online
+        second = second if self.second == "online" else jax.lax.stop_gradient(second)
+        later = _online_next(views) if self.target_encoder == "online" else step.target_next
+        apart = angle if self.target_distance == "angle" else partial(distance, beta=self.beta)
+        found = jax.vmap(partial(distance, beta=self.beta))(views.online, second[order])
+        target = jnp.abs(step.reward - step.reward[order]) + step.bootstrap * jax.vmap(apart)(later, later[order])
+        return huber(jax.lax.stop_gradient(target) - found).mean()
 
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
@@ -151,3 +184,9 @@ def _first_step(views: Views) -> FirstStep:
     if views.first_step is None:
         raise ValueError("models are of one step: they need views.first_step")
     return views.first_step
+
+
+def _online_next(views: Views) -> Float[Array, "B D"]:
+    if views.online_next is None:
+        raise ValueError("next states by the online network need views.online_next")
+    return views.online_next

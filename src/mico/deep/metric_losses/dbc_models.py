@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
-from mico.deep.networks.layers import Dense
+from mico.deep.networks.layers import Dense, Initialiser
 from mico.deep.types import Spec
 
 _DEVIATIONS = (1e-4, 10.0)
@@ -44,11 +44,17 @@ class _Regression(eqx.Module):
     norm: eqx.nn.LayerNorm
     output: Dense
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, *, key: Key[Array, ""]):
+    def __init__(
+        self, inputs: int, hidden: int, outputs: int, initialiser: Initialiser, *, parts: int = 1, key: Key[Array, ""]
+    ):
         first, second = jax.random.split(key)
-        self.hidden = Dense(inputs, hidden, "fan-in", key=first)
+        self.hidden = Dense(inputs, hidden, initialiser, key=first)
         self.norm = eqx.nn.LayerNorm(hidden)
-        self.output = Dense(hidden, outputs, "fan-in", key=second)
+        self.output = Dense(hidden, outputs, initialiser, key=second)
+        if parts > 1 and initialiser == "xavier":  # a rule that counts outputs: each part is a layer of its own
+            keys = jax.random.split(second, parts)
+            weights = [Dense(hidden, outputs // parts, initialiser, key=own).weight for own in keys]
+            self.output = eqx.tree_at(lambda layer: layer.weight, self.output, jnp.concatenate(weights))
 
     def __call__(self, x: Float[Array, " I"]) -> Float[Array, " O"]:
         return self.output(jax.nn.relu(self.norm(self.hidden(x))))
@@ -61,12 +67,22 @@ class LatentModels(eqx.Module):
     reward: _Regression
     num_actions: int = eqx.field(static=True)
 
-    def __init__(self, size: int, spec: Spec, hidden: int, *, outputs: int, reads: int, key: Key[Array, ""]):
+    def __init__(
+        self,
+        size: int,
+        spec: Spec,
+        hidden: int,
+        initialiser: Initialiser,
+        *,
+        outputs: int,
+        reads: int,
+        key: Key[Array, ""],
+    ):
         """`outputs` numbers of a next representation: as many as it has, or twice; `reads` are what rewards follow."""
         first, second = jax.random.split(key)
         action = spec.num_actions or math.prod(spec.action_shape)
-        self.dynamics = _Regression(size + action, hidden, outputs, key=first)
-        self.reward = _Regression(reads or size + action, hidden, 1, key=second)
+        self.dynamics = _Regression(size + action, hidden, outputs, initialiser, parts=outputs // size, key=first)
+        self.reward = _Regression(reads or size + action, hidden, 1, initialiser, key=second)
         self.num_actions = spec.num_actions
 
     def joined(self, latent: Float[Array, "B D"], action: Shaped[Array, "B ..."]) -> Float[Array, "B I"]:

@@ -34,7 +34,7 @@ class MICo(AbstractPairLoss):
 
     $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma^n U_{\bar\omega}(x', y') - U_\omega(x, y))]$ over pairs.
 
-    The defaults are those of the released code; each other value is another reading of the paper (docs/fidelity.md).
+    The defaults are those of the released code; each other value is another reading of the paper (docs/deviations.md).
     """
 
     beta: float = traced_field(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 
 from mico._checks import check_plain_name
-from mico.deep.config.run import Label, Run, completed, describe, varied
+from mico.deep.config.run import Label, Run, complete, describe, varied
 from mico.deep.fields import flatten
 from mico.deep.training.weights import parameter_files
 from mico.runs.files import check_no_link, check_regular, make_subfolder, touch, write_json
@@ -264,7 +264,7 @@ def _check_settings(settings: Any, what: str) -> None:
 
 def _check_same(found: dict[str, Any], names: list[str], described: list[dict[str, Any]], steps: int) -> None:
     """Refuse settings other than those the folder was made with; more steps are allowed."""
-    before = {name: flatten(completed(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
+    before = {name: flatten(complete(one)) for name, one in zip(found["runs"], found["settings"], strict=True)}
     if len(before) != len(names):
         raise ValueError(f"runs must be those of the folder, {', '.join(before)}, got {len(names)} runs")
     for (name, old), new in zip(before.items(), map(flatten, described), strict=True):

@@ -11,7 +11,7 @@ import pytest
 from mico.deep.agents import DQN
 from mico.deep.learner import acting
 from mico.deep.learner import update as updates
-from mico.deep.learner.state import TrainState
+from mico.deep.learner.state import TrainState, init_params
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
 from mico.deep.types import Batch, Features, FirstTransition, Step, Views
 from plain_actor import pieces
@@ -25,6 +25,8 @@ CASES = {
     "usual": ({}, NETWORK),
     "a target as released": ({"next_action": "mean", "reward_scale": 0.3, "entropy": -1.3}, NETWORK),
     "critics that read what the actor does": ({"critics_read": "actor", "next_action": "mean"}, NETWORK),
+    "a fixed projection": ({"critics_read": "actor", "actor_projection": "fixed"}, NETWORK),
+    "the temperature itself": ({"temperature_loss": "temperature", "initial_temperature": 0.2}, NETWORK),
     "without projections": ({"reward_scale": 2.0, "entropy": 0.25}, replace(NETWORK, latent=0, hidden=4)),
 }
 ENCODER, ACTOR = {"layers", "φ"}, {"actor's projection", "actor"}
@@ -122,9 +124,10 @@ def test_which_loss_reaches_what(case):
     there = {"layers", "critics", "actor", "temperature"} | (
         {"φ", "actor's projection"} if params.encoder.projection else set()
     )
+    fixed = {"actor's projection"} if run.agent.actor_projection == "fixed" else set()
     trained_by_critics = ACTOR - {"actor"} if run.agent.critics_read == "actor" else ENCODER
-    assert reached(by_params, 0) == ({"critics"} | trained_by_critics) & there
-    assert reached(by_params, 1) == (ACTOR | {"temperature"}) & there
+    assert reached(by_params, 0) == ({"critics"} | trained_by_critics) & there - fixed
+    assert reached(by_params, 1) == (ACTOR | {"temperature"}) & there - fixed
     assert reached(by_params, 2) == ENCODER & there
     assert [reached(by_target, row) for row in range(3)] == [set()] * 3
 
@@ -150,20 +153,47 @@ def test_what_losses_with_models_reach(name, variant):
         assert reached(by_target, ...) == set()
 
 
-def test_the_two_parts_beside_the_critics_reach_the_actor_or_the_temperature(case):
-    """Its gradient by the logarithm of the temperature is the temperature's loss itself."""
+def test_the_gradient_by_the_log_temperature_is_the_excess_of_entropy_or_alpha_times_it(case):
+    """Of log α·h it is h, of α·h it is α·h; the actor's loss does not reach it."""
     (run, params, target, batch), (_, _, (gradients, _)) = case
-    expected = pieces(run.agent, params, target, batch, noise(KEY, batch.action.shape))
-    np.testing.assert_allclose(gradients.head.log_temperature[1], expected.temperature, rtol=1e-9)
+    expected = pieces(run.agent, params, target, batch, noise(KEY, batch.action.shape)).temperature
+    if run.agent.temperature_loss == "log-temperature":
+        expected /= params.head.log_temperature
+    np.testing.assert_allclose(gradients.head.log_temperature[1], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.1])
+def test_the_temperature_starts_where_it_is_asked_to(temperature):
+    run = small_run(small_agent("sac", initial_temperature=temperature), seed=0)
+    found = init_params(run, run.env.spec).head.log_temperature
+    np.testing.assert_allclose(found, np.log(temperature), rtol=1e-12)
+    assert (temperature == 1) == (found == 0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf")])
+def test_a_temperature_without_a_logarithm_is_refused(temperature):
+    with pytest.raises(ValueError, match="initial_temperature must"):
+        small_agent("sac", initial_temperature=temperature)
+
+
+def test_a_projection_that_is_not_there_cannot_be_fixed():
+    run = small_run(small_agent("sac", actor_projection="fixed"), seed=0, network=replace(NETWORK, latent=0))
+    with pytest.raises(ValueError, match=r"actor_projection must be learnt where network\.latent is 0, got fixed"):
+        init_params(run, run.env.spec)
 
 
 @pytest.mark.parametrize(("shift", "limit"), [(30.0, 2.0), (-30.0, -10.0)])
-def test_deviations_have_limits(shift, limit):
-    """Their logarithms stay within −10 and 2."""
-    _, params, _, _ = situation("usual")
+@pytest.mark.parametrize("log_std", ["bounded", "unbounded"])
+def test_deviations_have_limits(shift, limit, log_std):
+    """Their logarithms stay within −10 and 2, unless they are unbounded."""
+    run = small_run(small_agent("sac", log_std=log_std), seed=0)
+    params = noisy(init_params(run, run.env.spec), 0)
     head = eqx.tree_at(lambda head: head.actor.layers[-1].bias, params.head, replace_fn=lambda bias: bias + shift)
     law, usual = head.policy(jnp.ones(5)), params.head.policy(jnp.ones(5))
-    np.testing.assert_array_equal(law.log_deviation, [limit, limit])
+    if log_std == "bounded":
+        np.testing.assert_array_equal(law.log_deviation, [limit, limit])
+    else:
+        np.testing.assert_allclose(law.log_deviation, usual.log_deviation + shift, rtol=1e-12)
     np.testing.assert_allclose(law.mean, usual.mean + shift)
     assert np.abs(usual.log_deviation).max() < 2
 

@@ -107,8 +107,12 @@ SAC = {
     "target_rate": 0.005,
     "reward_scale": 0.1,
     "entropy": -0.5,
+    "initial_temperature": 1.0,
+    "temperature_loss": "log-temperature",
+    "log_std": "bounded",
     "next_action": "sampled",
     "critics_read": "representation",
+    "actor_projection": "learnt",
 }
 EACH_STEP = {"update_period": 1, "target_period": None, "epsilon": 0.0, "epsilon_decay": 0, "log_period": 1_000}
 EACH_STEP |= {"acting": "after-learning"}
@@ -137,6 +141,42 @@ def test_an_actor_on_vectors():
     assert values(preset.schedule) == EACH_STEP | {"learning_starts": 1_000}
 
 
+def differences(one, other):
+    """The fields in which one of two modules differs from the other, with its values."""
+    return {name: value for name, value in values(one).items() if value != values(other)[name]}
+
+
+@pytest.mark.parametrize("name", AGENT_NAMES)
+def test_atari_as_released(name):
+    """The preset `atari`, save for shared fractions, frames as the replay wrote them, and Rainbow's priorities."""
+    ours, released = PRESETS["atari"][name], PRESETS["atari-released"][name]
+    shared = {"fractions": "shared"} if "iqn" in name else {}
+    assert differences(released.agent_beside("mico"), ours.agent_beside("mico")) == shared
+    td = {"priorities": "td"} if name == "rainbow" else {}
+    assert differences(released.agent_beside("none"), ours.agent_beside("none")) == shared | td
+    assert differences(released.replay, ours.replay) == {"next": "reset-frame"}
+    assert (released.network, released.schedule, released.alpha) == (ours.network, ours.schedule, ours.alpha)
+    assert released.metric_loss("mico") == ours.metric_loss("mico")
+
+
+DBC = {"variant": "rewrite", "weight": 1.0, "initialiser": "xavier", "reward_input": "latent"}
+ANGLE = {"second": "online", "target_distance": "angle", "target_encoder": "online"}
+
+
+@pytest.mark.parametrize("metric", ["none", "mico", "dbc", "dbc-det", "dbc-mico"])
+def test_control_as_released(metric):
+    """The preset `control`, save for the target policy's mean action, unbounded deviations, frames, and DBC."""
+    ours, released = PRESETS["control"]["sac"], PRESETS["control-released"]["sac"]
+    dbc = {"critics_read": "actor", "actor_projection": "fixed"} if "dbc" in metric else {}
+    everywhere = {"next_action": "mean", "log_std": "unbounded"}
+    assert differences(released.agent_beside(metric), ours.agent_beside(metric)) == everywhere | dbc
+    assert differences(released.replay, ours.replay) == {"next": "reset-frame"}
+    assert (released.network, released.schedule, released.alpha) == (ours.network, ours.schedule, ours.alpha)
+    if metric != "none":
+        found = differences(released.metric_loss(metric), ours.metric_loss(metric))
+        assert found == (DBC if "dbc" in metric else {}) | (ANGLE if metric == "dbc-mico" else {})
+
+
 @pytest.mark.parametrize("name", AGENT_NAMES)
 def test_table(name):
     """Ours, for small MDPs: an update each step, a smaller discount factor, and fewer sampled fractions."""
@@ -162,14 +202,14 @@ def test_table(name):
 def test_which_agents_a_family_has():
     assert tuple(VALUE_AGENTS) == AGENT_NAMES
     agents = {family: tuple(presets) for family, presets in PRESETS.items()}
-    assert agents.pop("control") == ("sac",)
+    assert agents.pop("control") == agents.pop("control-released") == ("sac",)
     assert agents.pop("vector") == (*AGENT_NAMES, "sac")
     assert set(agents.values()) == {AGENT_NAMES}
 
 
 @pytest.mark.parametrize("family", PRESETS)
 def test_each_preset_is_of_its_agent_and_makes_a_run(family):
-    for name, (agent, network, replay, schedule, alpha) in PRESETS[family].items():
+    for name, (agent, network, replay, schedule, alpha, *_) in PRESETS[family].items():
         assert type(agent) is AGENTS[name]
         env = lake() if name in VALUE_AGENTS else PointMass()
         assert Run(agent, None, env, network, replay, schedule, 0).schedule is schedule
@@ -184,7 +224,7 @@ def test_metric_losses_have_the_presets_weight_or_their_own(family, name):
     assert found["mico"] == MICo(alpha=ALPHAS[name], second="frozen" if name == "sac" else "target")
     assert found["ksme"] == KSMe(alpha=ALPHAS[name])
     assert found["simsr"] == SimSR()
-    for loss in set(found) - {"mico", "ksme", "simsr"}:
+    for loss in set(found) - {"mico", "ksme", "simsr", *PRESETS[family][name].losses}:
         assert found[loss] == METRIC_LOSSES[loss]()
 
 

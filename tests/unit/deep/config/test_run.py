@@ -39,9 +39,19 @@ OTHER = {
         "horizon": 2,
         "learning_rate": 0.1,
     },
-    "sac": {"target_rate": 0.5, "reward_scale": 2.0, "entropy": 1.5, "next_action": "mean", "critics_read": "actor"},
+    "sac": {
+        "target_rate": 0.5,
+        "reward_scale": 2.0,
+        "entropy": 1.5,
+        "initial_temperature": 0.1,
+        "temperature_loss": "temperature",
+        "log_std": "unbounded",
+        "next_action": "mean",
+        "critics_read": "actor",
+        "actor_projection": "fixed",
+    },
     "pairs": {"alpha": 0.3, "pairs": "shuffled", "self_pairs": "exclude", "second": "frozen", "error": "squared"},
-    "models": {"weight": 0.3, "hidden": 7},
+    "models": {"weight": 0.3, "hidden": 7, "initialiser": "xavier", "reward_input": "latent"},
 }
 USUAL = {part: {} for part in OTHER}
 
@@ -86,6 +96,45 @@ def test_runs_come_back_from_json(name):
         own = fields["agent"] | (fields["sac"] if agent == "sac" and metric is not None else {})
         run = Run(AGENTS[agent](**own), loss, env, network, replay, schedule, 2**31 - 1)
         assert_same(told(run), run)
+
+
+ADDED = {  # after the first runs were described, with what those were trained by
+    "agent": {
+        "initial_temperature": 1.0,
+        "temperature_loss": "temperature",
+        "log_std": "bounded",
+        "actor_projection": "learnt",
+    },
+    "metric": {
+        "initialiser": "fan-in",
+        "reward_input": "latent-action",
+        "second": "target",
+        "target_distance": "full",
+        "target_encoder": "target",
+    },
+    "schedule": {"acting": "after-learning"},
+}
+
+
+def test_a_description_from_before_a_field_means_what_was_done_then():
+    """Whatever the default has become, as that of the temperature's loss."""
+    described = describe(small_run("sac", METRIC_LOSSES["dbc-mico"](), seed=3, env=environment("gym/Pendulum-v1")))
+    older = dict(described)
+    for part, added in ADDED.items():
+        older[part] = {name: value for name, value in described[part].items() if name not in added}
+    run = revive(older)
+    for part, added in ADDED.items():
+        assert {name: getattr(getattr(run, part), name) for name in added} == added
+    assert run.agent.temperature_loss != described["agent"]["temperature_loss"]
+    assert describe(revive(described)) == described
+
+
+def test_a_description_without_a_schedule_means_the_first_one():
+    described = describe(small_run("dqn", seed=3))
+    del described["schedule"]
+    numbers = {"learning_starts": 1_000, "update_period": 4, "target_period": 1_000, "epsilon": 0.01}
+    rest = {"epsilon_decay": 250_000, "log_period": 10_000, "acting": "after-learning"}
+    assert describe(revive(described))["schedule"] == numbers | rest
 
 
 def test_what_is_described_is_every_field():
