@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mico import cli
-from mico.tabular import make, optimal_policy, random_policy, save, solve
+from mico.tabular import Solution, make, optimal_policy, random_policy, save, solve
 
 
 @pytest.fixture
@@ -256,3 +256,30 @@ def test_names_that_look_like_formulas(tmp_path):
     path.write_text('{"transition": [[[1.0]]], "reward": [[1.0]], "discount": 0.5, "names": ["$\\\\frac{$"]}')
     cli.main(["metric", str(path), "--out", str(tmp_path)])
     assert (tmp_path / "money-mico.png").is_file()
+    path.write_text('{"transition": [[[1.0]]], "reward": [[1.0]], "discount": 0.5, "names": ["=cmd()"]}')
+    cli.main(["metric", str(path), "--out", str(tmp_path)])
+    assert (tmp_path / "money-mico.csv").read_text().splitlines()[1].startswith("'=cmd(),'=cmd(),")
+
+
+def test_an_archive_of_too_many_states_is_refused_before_it_is_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "mine.npz", make("mirrored-rooms"))
+    monkeypatch.setattr("mico.tabular.problems.files.read_problem", lambda fields: pytest.fail("was built"))
+    for command in ("metric", "explore"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main([command, "mine.npz", "--max-states", "30"])
+        assert "max_states is 30, and mine has at least 31 states" in capsys.readouterr().err
+        with pytest.raises(SystemExit, match=r"^2$"):
+            cli.main([command, "mine.npz", "--max-bytes", "10"])
+        assert "max_bytes must be at least" in capsys.readouterr().err
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.npz"}
+
+
+def test_the_archive_is_a_solution_that_can_be_loaded(metric):
+    _, out = metric("mirrored-rooms", "--metric", "bisimulation")
+    loaded, expected = (
+        Solution.load(out / "mirrored-rooms-bisimulation.npz"),
+        solve("bisimulation", make("mirrored-rooms")),
+    )
+    assert repr(loaded) == repr(expected)
+    np.testing.assert_array_equal(loaded.matrix, expected.matrix)

@@ -4,7 +4,7 @@ import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import numpy as np
 import tyro
@@ -16,11 +16,12 @@ from mico.cli.problem_options import Limited, Request, requested
 from mico.cli.progress import shown
 from mico.pages.explore import Exploration, Plane, View, explore_page, is_explore_page
 from mico.runs.files import writable, write_whole
-from mico.tabular import MDP, METRICS, Solution, optimal_value, solve
+from mico.tabular import MDP, METRICS, Solution, solve
 from mico.tabular._validation import check_tolerance
-from mico.tabular.diagnostics import value_bound
-from mico.tabular.embeddings import classical_scaling, rank_agreement
 from mico.tabular.metrics import metric_named
+from mico.tabular.metrics.factored import Kind
+from mico.tabular.policies import policy_array
+from mico.tabular.scaling import rank_agreement
 
 _TRANSPORT = ("pi-bisimulation", "bisimulation", "lax-bisimulation")  # minutes beyond a hundred states or so
 
@@ -57,10 +58,9 @@ def main(argv: list[str]) -> None:
     request = requested("explore", Options, argv, lambda count: f"{16e-6 / 3 * count**2:.2g} MB a metric")
     options, mdp = request.options, request.problem.mdp
     names, left_out = _selected(options, mdp.num_states)
-    policy = named_policy(options.policy, request.problem, seed=options.policy_seed)
+    policy = policy_array(named_policy(options.policy, request.problem, seed=options.policy_seed), mdp)
     check_tolerance(options.tolerance)
     _check_range(mdp)
-    values = {"policy": mdp.chain(policy).value(), "mdp": optimal_value(mdp)}
     _check_writable(options.out)
     console = Console(highlight=False, markup=False)
     views = []
@@ -69,7 +69,7 @@ def main(argv: list[str]) -> None:
         with shown(console, f"{name}, {number} of {len(names)}", options.tolerance):
             of = policy if metric.on == "policy" else None
             solution = solve(name, mdp, of, tolerance=options.tolerance)
-        views.append(_view(name, solution, values[metric.on]))
+        views.append(_view(solution))
     page = explore_page(_exploration(request, tuple(views), left_out)).encode()
     write_whole(options.out, page)
     if left_out is not None:
@@ -108,25 +108,18 @@ def _check_range(mdp: MDP) -> None:
         raise ValueError(f"reward spans {low:g} to {high:g}, too far for a page, where distances end at {limit:.2g}")
 
 
-def _view(name: str, solution: Solution, value: np.ndarray) -> View:
-    bound = value_bound(solution.matrix, value, error=solution.error)
-    plane = _plane(name, solution.matrix, value)
-    metric = METRICS[name]
-    return View(name, metric.summary, metric.on, solution.matrix, solution.error, value, bound, plane)
-
-
-def _plane(name: str, d: np.ndarray, value: np.ndarray) -> Plane:
-    r"""Points whose squared distances are near $\Pi U$ for MICo, near $d^2$ for others; to the right, value rises."""
-    own = np.diag(d) / 2
-    exact = name in ("mico", "reduced-mico")
-    points, kept = classical_scaling(d - own[:, None] - own if exact else d**2, 2)
-    facing = np.where((value - value.mean()) @ points < 0, -1.0, 1.0)
-    return Plane(points * facing, "exact" if exact else "scaling", kept, rank_agreement(d, points))
+def _view(solution: Solution) -> View:
+    metric, (points, kept) = METRICS[solution.metric], solution.scaling(2)
+    d, value = solution.matrix, solution.value
+    facing = np.where((value - value.mean()) @ points < 0, -1.0, 1.0)  # to the right, value rises
+    exact = solution.metric in get_args(Kind)  # whose ΠU is a squared distance of points
+    plane = Plane(points * facing, "exact" if exact else "scaling", kept, rank_agreement(d, points))
+    return View(solution.metric, metric.summary, metric.on, d, solution.error, value, solution.value_bound(), plane)
 
 
 def _exploration(request: Request[Options], views: tuple[View, ...], left_out: str | None) -> Exploration:
     problem, options = request.problem, request.options
-    known = ("discount", "num_states", "num_actions")
+    known = ("discount", "num_states", "num_actions", "max_bytes")
     own = {key.replace("_", " "): str(given) for key, given in request.own.items() if key not in known}
     seeded = "" if options.policy_seed is None else f", seed {options.policy_seed}"
     return Exploration(

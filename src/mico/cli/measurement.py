@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from mico.tabular import METRICS, Problem, Solution, optimal_value
+from mico.tabular import Problem, Solution
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,10 +15,3 @@ class Measurement:
     options: dict[str, Any]
     solution: Solution
     seconds: float
-
-    def value(self) -> np.ndarray:
-        """The values that the metric bounds: the policy's, or the optimal ones for a metric of the MDP alone."""
-        mdp = self.problem.mdp
-        if METRICS[self.solution.metric].on == "mdp":
-            return optimal_value(mdp)
-        return mdp.chain(self.solution.policy).value()

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from mico.cli.measurement import Measurement
 from mico.plotting import plots
+from mico.runs.csv_bytes import csv_bytes
 from mico.runs.files import write_whole
-from mico.tabular.problems.files import DAMAGE
+from mico.tabular._archives import DAMAGE
+from mico.tabular.metrics._solution_files import solution_fields
 
 _TABLE_STATES = 300  # whose table has 90,000 lines
 _ENDINGS = (".npz", ".csv", ".png", ".pdf", "-map.png", "-map.pdf")
@@ -74,14 +75,14 @@ def write_files(measurement: Measurement, out: Path, origin: int | None) -> Iter
 
 def _contents(measurement: Measurement, origin: int | None) -> dict[str, bytes]:
     """The content of each file, by the ending of its name."""
-    problem, value = measurement.problem, measurement.solution.matrix
+    problem = measurement.problem
     archive = io.BytesIO()
     np.savez_compressed(archive, **_arrays(measurement))
     figure = Figure(figsize=(5.6, 4.6), layout="constrained")
     measurement.solution.plot(figure.subplots())
     files = {".npz": archive.getvalue(), **plots.drawn(figure)}
     if problem.mdp.num_states <= _TABLE_STATES:
-        files[".csv"] = _table(value, problem.names).to_csv(index=False).encode()
+        files[".csv"] = csv_bytes(measurement.solution.to_frame())
     if problem.layout is not None and origin is not None:
         figure = Figure(figsize=(5.2, 4.4), layout="constrained")
         measurement.solution.plot_from(origin, figure.subplots())
@@ -95,24 +96,10 @@ def _listed(files: list[Path]) -> str:
 
 
 def _arrays(measurement: Measurement) -> dict[str, Any]:
-    """The arrays of the archive; `policy` only where there is one."""
-    solution = measurement.solution
-    entries = {
-        "matrix": solution.matrix,
-        "error": solution.error,
-        "iterations": solution.iterations,
-        "metric": solution.metric,
+    """The arrays of the archive, from which `Solution.load` makes the solution again."""
+    named = {
         "problem": measurement.problem_name,
         "options": json.dumps(measurement.options, default=str),
-        "discount": measurement.problem.mdp.discount,
-        "reward": solution.reward,
-        "policy": solution.policy,
+        "discount": measurement.problem.discount,
     }
-    return {key: np.asarray(entry) for key, entry in entries.items() if entry is not None}
-
-
-def _table(value: np.ndarray, names: tuple[str, ...] | None) -> pd.DataFrame:
-    states = np.arange(len(value)) if names is None else np.array(names)
-    return pd.DataFrame(
-        {"x": np.repeat(states, len(value)), "y": np.tile(states, len(value)), "distance": value.ravel()}
-    )
+    return solution_fields(measurement.solution) | {key: np.asarray(entry) for key, entry in named.items()}

@@ -5,17 +5,15 @@ from rich.table import Table
 
 from mico.cli.measurement import Measurement
 from mico.tabular import METRICS, Solution
-from mico.tabular.diagnostics import check_axioms, value_bound
 
 _AXIOM_STATES = 1000  # the triangle inequality takes time with the cube of the states
-_AXIOM_TERMS = 4  # at most so many distances, each with its error, stand in one axiom
 
 
 def summary_table(measurement: Measurement) -> Table:
     """Size, error, work, and how the metric keeps to the bound on values and to the axioms."""
     metric, mdp, solution = METRICS[measurement.solution.metric], measurement.problem.mdp, measurement.solution
     own = np.diag(solution.matrix)
-    bound = value_bound(solution.matrix, measurement.value(), error=solution.error)
+    bound = solution.value_bound()
     low, high, gap = (_number(value, solution.error) for value in (own.min(), own.max(), bound.mean_gap))
     table = Table.grid(padding=(0, 2))
     table.add_row(solution.metric, metric.summary)
@@ -27,7 +25,7 @@ def summary_table(measurement: Measurement) -> Table:
     table.add_row("iterations", f"{solution.iterations}")
     table.add_row("seconds", f"{measurement.seconds:.2g}")
     table.add_row("self-distances", f"{low} to {high}")
-    symbol = "|ΔV*|" if metric.on == "mdp" else "|ΔV|"
+    symbol = "|ΔV*|" if solution.compares == "actions" else "|ΔV|"
     holds = f"broken by {bound.broken:.1%} of pairs" if bound.broken else "holds for all pairs"
     table.add_row(f"{symbol} ≤ d", f"{holds}; the mean of d − {symbol} is {gap}")
     for row in _axioms(solution):
@@ -43,7 +41,7 @@ def _number(value: float, error: float) -> str:
 def _axioms(solution: Solution) -> list[tuple[str, str]]:
     if len(solution.matrix) > _AXIOM_STATES:
         return [("axioms", f"not checked: more than {_AXIOM_STATES} states")]
-    report = check_axioms(solution.matrix, _AXIOM_TERMS * solution.error)
+    report = solution.check_axioms()
     verdicts = {True: [], False: []}
     for name, violation in report.axioms.items():
         verdicts[violation.holds].append(name)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from mico.tabular import Problem, optimal_policy, random_policy, uniform_policy
-from mico.tabular.problems.files import DAMAGE
+from mico.tabular._archives import DAMAGE
 
 WORDS = ("uniform", "optimal", "random", "problem")
 POLICY_HELP = (

@@ -14,7 +14,8 @@ import tyro
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.text import summary
 from mico.tabular import PROBLEMS, Problem, load
-from mico.tabular.problems import FEWEST_STATES, from_gymnasium, is_gymnasium_id
+from mico.tabular.problems import FEWEST_STATES, FILE_ENDINGS, from_gymnasium, is_gymnasium_id
+from mico.tabular.problems.files import stored_states
 from mico.tabular.problems.options import documented_arguments
 
 _AS_TYPED: dict[Any, Any] = {int: Count, int | None: OptionalCount}  # counts as people type them: 200k
@@ -70,7 +71,9 @@ def requested(command: str, options: type[Options], argv: list[str], weight: Cal
 
 
 def _fewest_states(given: str, own: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """The options that set a problem's size, and how many states it has at least by them."""
+    """The options that set a problem's size, and how many states it has at least by them, or by its archive."""
+    if given not in PROBLEMS and _is_file(given):
+        return {}, stored_states(given)
     fewest = FEWEST_STATES.get(given, lambda: 0)
     sizes = {key: own[key] for key in inspect.signature(fewest).parameters}
     return sizes, fewest(**sizes)
@@ -89,14 +92,17 @@ def _factory(given: str) -> tuple[str, Callable[..., Problem]]:
     """A short name for the problem, and what makes it of its options."""
     if given in PROBLEMS:
         return given, PROBLEMS[given]
-    path = Path(given)
-    if path.suffix.lower() in (".npz", ".json") or path.is_file():
-        return path.stem, functools.partial(load, path)
+    if _is_file(given):
+        return Path(given).stem, functools.partial(load, Path(given))
     if is_gymnasium_id(given):
         return re.sub(r"\W+", "-", given), functools.partial(from_gymnasium, given)
     near = difflib.get_close_matches(given, PROBLEMS, n=3, cutoff=0.4) or list(PROBLEMS)
     what = "a name that `mico list` shows, an .npz or .json file, or a Gymnasium id"
     raise ValueError(f"PROBLEM must be {what}, got {given!r}: did you mean {', '.join(near)}?")
+
+
+def _is_file(given: str) -> bool:
+    return Path(given).suffix.lower() in FILE_ENDINGS or Path(given).is_file()
 
 
 def _parsed(

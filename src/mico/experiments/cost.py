@@ -22,7 +22,7 @@ from mico.evidence.scaling import power_law
 from mico.experiments.cells import Evaluation, in_turn
 from mico.experiments.solvers import SOLVERS, Solver, timed
 from mico.plotting import plots
-from mico.tabular import MDP, METRICS, Chain, FactoredMICo, garnet, make
+from mico.tabular import MDP, METRICS, Chain, garnet, make, solve
 
 WORKERS = 1
 TIMINGS: tuple[str, ...] = ("seconds",)
@@ -215,10 +215,8 @@ def _measured(cell: Cell) -> pd.DataFrame:
     solution, seconds = timed(lambda: solver.solve(subject, cell.tolerance), cell.repeats)
     apart = np.nan
     if cell.states <= cell.compared:
-        value = solution.matrix
-        found = value.rows(np.arange(cell.states)) if isinstance(value, FactoredMICo) else value
-        exact = METRICS[solver.metric].solve(subject, _TIGHTER * cell.tolerance).matrix
-        apart = float(np.abs(found - exact).max())
+        exact = solve(solver.metric, subject, tolerance=_TIGHTER * cell.tolerance, method="dense").matrix
+        apart = float(np.abs(solution.matrix - exact).max())
     line = {name: getattr(cell, name) for name in Cell._fields[:7]}
     more = {"iterations": solution.iterations, "error": float(solution.error), "apart": apart, "seconds": seconds}
     return pd.DataFrame([line | more])

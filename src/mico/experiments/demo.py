@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from mico.tabular import MDP, METRICS, make, optimal_value, solve, wasserstein
-from mico.tabular.diagnostics import value_bound
+from mico.tabular import MDP, METRICS, make, solve, wasserstein
 from mico.tabular.plotting import add_shared_colour_bar, colour_norm, is_crowded, plot_map
 from mico.tabular.problems import Layout
 
@@ -74,12 +73,10 @@ def _measured(name: str, mdp: MDP, layout: Layout, tolerance: float) -> pd.DataF
     start = time.perf_counter()
     solution = solve(name, mdp, tolerance=tolerance)
     seconds = time.perf_counter() - start
-    value = optimal_value(mdp) if METRICS[name].on == "mdp" else mdp.chain("uniform").value()
-    bound = value_bound(solution.matrix, value, error=solution.error)
     row, column = (axis.ravel() for axis in np.indices(layout.cells.shape))
     state = layout.cells.ravel()
     cell = np.select([state < 0, np.isin(state, layout.goals)], ["wall", "goal"], "free")
     distances = layout.paint(solution.matrix[layout.goals[0]]).ravel()
     of_cells = {"row": row, "column": column, "state": state, "cell": cell, "distance": distances}
-    of_metric = {"error": solution.error, **bound._asdict(), "seconds": seconds}
+    of_metric = {"error": solution.error, **solution.value_bound()._asdict(), "seconds": seconds}
     return pd.DataFrame({"metric": name} | of_cells | of_metric)

@@ -184,7 +184,7 @@ def _measured(cell: Cell) -> pd.DataFrame:
 
     config = cell.config
     here = world(cell.kind, cell.size, discount=config.discount, seed=config.seed)
-    exact = factored_mico(here.mdp.chain(), tolerance=_TOLERANCE)
+    exact = factored_mico(here.mdp.chain(), tolerance=_TOLERANCE).factors
     counts = {"states": config.queries, "others": config.candidates, "pairs": config.pairs}
     looked = sample(here.mdp.num_states, **counts, seed=config.seed)
     truth = {"U": looked.exact(exact, "mico"), "ΠU": looked.exact(exact, "reduced-mico")}

@@ -12,7 +12,7 @@ from mico import representations
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import Encoder
 from mico.experiments.fidelity_learning import Fitted, Sampled, Tables, Training, drawing_keys, trained, untrained
-from mico.tabular import MDP, FactoredMICo
+from mico.tabular import MDP, MICoFactors
 
 
 def losses(discount: float) -> dict[str, MICo]:
@@ -31,7 +31,7 @@ def losses(discount: float) -> dict[str, MICo]:
 
 
 def arms(
-    loss: MICo, mdp: MDP, exact: FactoredMICo, tables: Tables, training: Training, *, seed: int
+    loss: MICo, mdp: MDP, exact: MICoFactors, tables: Tables, training: Training, *, seed: int
 ) -> Iterator[tuple[str, Encoder]]:
     """The networks of all seeds, arm by arm; every arm has the same starts and sees the same states."""
     keys = jax.random.split(jax.random.key(seed), training.seeds)

@@ -16,7 +16,7 @@ from mico.deep.metric_losses import MICo
 from mico.deep.metric_losses.mico import PairBatch
 from mico.deep.networks.encoders import Encoder, NetworkConfig
 from mico.experiments.fidelity_worlds import World
-from mico.tabular import FactoredMICo, Problem
+from mico.tabular import MICoFactors, Problem
 
 
 class Training(NamedTuple):
@@ -72,8 +72,8 @@ class Fitted(eqx.Module):
     factors: Float[Array, "S r"]
 
     @classmethod
-    def to(cls, exact: FactoredMICo, loss: MICo) -> "Fitted":
-        return cls(loss, jnp.asarray(exact.value, jnp.float32), jnp.asarray(exact.factors, jnp.float32))
+    def to(cls, exact: MICoFactors, loss: MICo) -> "Fitted":
+        return cls(loss, jnp.asarray(exact.value, jnp.float32), jnp.asarray(exact.psi, jnp.float32))
 
     def __call__(
         self, online: Encoder, target: Encoder, tables: Tables, drawn: Drawn, seed: Int[Array, ""]

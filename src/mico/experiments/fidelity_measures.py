@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy import stats
 
-from mico.tabular import FactoredMICo
+from mico.tabular import MICoFactors
 from mico.tabular.metrics.factored import Kind
 
 
@@ -22,7 +22,7 @@ class Sample(NamedTuple):
         """Mask of the pairs of two different states."""
         return self.states[:, None] != self.others
 
-    def exact(self, distance: FactoredMICo, metric: Kind) -> Float[np.ndarray, "Q C"]:
+    def exact(self, distance: MICoFactors, metric: Kind) -> Float[np.ndarray, "Q C"]:
         return np.stack([distance.pairs(state, self.others, metric) for state in self.states])
 
 

@@ -8,9 +8,11 @@ from typing import Any, Literal, final
 import numpy as np
 import scipy.linalg
 
-from mico.tabular import METRICS, Chain, SolverResult, factored_mico
+from mico.tabular import METRICS, Chain, Solution, SolverResult, solve
+from mico.tabular.metrics.solution import Method
 
 Sizes = Literal["products", "sweeps", "lifted", "transport", "transport_sweeps", "grids"]
+Found = Solution | SolverResult  # which both have `matrix`, `error` and `iterations`
 _ENOUGH = 2.0  # seconds, after which another run would not tell more
 
 
@@ -21,10 +23,10 @@ class Solver:
 
     metric: str
     sizes: Sizes
-    solve: Callable[[Any, float], SolverResult]
+    solve: Callable[[Any, float], Found]
 
 
-def timed(work: Callable[[], SolverResult], repeats: int) -> tuple[SolverResult, float]:
+def timed(work: Callable[[], Found], repeats: int) -> tuple[Found, float]:
     """Run the work several times, fewer where it is long; return its result and the CPU seconds of the quickest."""
     times: list[float] = []
     while True:
@@ -44,6 +46,11 @@ def sweeps(operator: Callable[[np.ndarray], np.ndarray], size: int, discount: fl
         d = after
         if error <= tolerance:
             return SolverResult(d, error, count)
+
+
+def by_library(name: str, method: Method = "dense") -> Callable[[Any, float], Solution]:
+    """The solvers of `mico.tabular`."""
+    return lambda subject, tolerance: solve(name, subject, tolerance=tolerance, method=method)
 
 
 def by_sweeps(name: str) -> Callable[[Any, float], SolverResult]:
@@ -77,11 +84,6 @@ def by_lyapunov(chain: Chain, tolerance: float) -> SolverResult:
     return _certified(chain, scipy.linalg.solve_discrete_lyapunov(scaled, chain.reward_gap(), method="bilinear"))
 
 
-def by_factors(chain: Chain, tolerance: float) -> SolverResult:
-    found = factored_mico(chain, tolerance=tolerance)
-    return SolverResult(found, found.error, found.products)
-
-
 def _certified(chain: Chain, value: np.ndarray) -> SolverResult:
     r"""With the error that the residual allows, $\|T U - U\|_\infty / (1 - \gamma)$."""
     residual = METRICS["mico"].operator(chain)(value) - value
@@ -89,18 +91,18 @@ def _certified(chain: Chain, value: np.ndarray) -> SolverResult:
 
 
 SOLVERS: dict[str, Solver] = {
-    "mico": Solver("mico", "products", METRICS["mico"].solve),
+    "mico": Solver("mico", "products", by_library("mico")),
     "mico-sweeps": Solver("mico", "sweeps", by_sweeps("mico")),
     "mico-entries": Solver("mico", "lifted", by_entries),
     "mico-lifted": Solver("mico", "lifted", by_lifted_system),
     "mico-lyapunov": Solver("mico", "sweeps", by_lyapunov),
-    "mico-factored": Solver("mico", "grids", by_factors),
-    "reduced-mico": Solver("reduced-mico", "products", METRICS["reduced-mico"].solve),
-    "reward-law": Solver("reward-law", "sweeps", METRICS["reward-law"].solve),
-    "pi-bisimulation": Solver("pi-bisimulation", "transport", METRICS["pi-bisimulation"].solve),
+    "mico-factored": Solver("mico", "grids", by_library("mico", "factored")),
+    "reduced-mico": Solver("reduced-mico", "products", by_library("reduced-mico")),
+    "reward-law": Solver("reward-law", "sweeps", by_library("reward-law")),
+    "pi-bisimulation": Solver("pi-bisimulation", "transport", by_library("pi-bisimulation")),
     "pi-bisimulation-sweeps": Solver("pi-bisimulation", "transport_sweeps", by_sweeps("pi-bisimulation")),
-    "bisimulation": Solver("bisimulation", "transport", METRICS["bisimulation"].solve),
+    "bisimulation": Solver("bisimulation", "transport", by_library("bisimulation")),
     "bisimulation-sweeps": Solver("bisimulation", "transport_sweeps", by_sweeps("bisimulation")),
-    "lax-bisimulation": Solver("lax-bisimulation", "transport", METRICS["lax-bisimulation"].solve),
+    "lax-bisimulation": Solver("lax-bisimulation", "transport", by_library("lax-bisimulation")),
     "lax-bisimulation-sweeps": Solver("lax-bisimulation", "transport_sweeps", by_sweeps("lax-bisimulation")),
 }

@@ -4,7 +4,7 @@ from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP
 from mico.tabular.metrics import (
     METRICS,
-    FactoredMICo,
+    MICoFactors,
     Neighbours,
     Solution,
     SolverResult,
@@ -44,8 +44,8 @@ __all__ = [
     "METRICS",
     "PROBLEMS",
     "Chain",
-    "FactoredMICo",
     "Layout",
+    "MICoFactors",
     "Neighbours",
     "Outcomes",
     "Problem",

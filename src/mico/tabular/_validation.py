@@ -1,16 +1,30 @@
 """What makes a transition kernel, a reward, a policy and a discount valid; errors that say what and where."""
 
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Integral
+from numbers import Real as RealNumber
 from types import UnionType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float
+from jaxtyping import Float, Int, Real
 
 Matrix = np.ndarray | sp.csr_array
+States = int | np.integer | Sequence[Any] | Int[np.ndarray, "..."]  # a state, or an array of states
 Distances = Float[np.ndarray, "S S"]
+
+
+@runtime_checkable
+class HasMatrix(Protocol):
+    """A solved metric, or whatever else has distances as its `matrix`."""
+
+    @property
+    def matrix(self) -> np.ndarray: ...
+
+
+DistancesLike = HasMatrix | Real[np.ndarray, "_ _"] | Sequence[Sequence[float]]
+ValueLike = Real[np.ndarray, " _"] | Sequence[float]
 
 _SUM_TOLERANCE = 1e-6  # rows nearer to 1 than this are taken as meant, and normalised
 
@@ -43,7 +57,7 @@ def sparse_list(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
 
 
 def checked_discount(discount: float) -> float:
-    if not isinstance(discount, Real):
+    if not isinstance(discount, RealNumber):
         raise ValueError(f"discount must be a number in [0, 1), not {discount!r}")
     if not 0.0 <= discount < 1.0:
         raise ValueError(f"discount must lie in [0, 1), but is {discount}")
@@ -51,7 +65,7 @@ def checked_discount(discount: float) -> float:
 
 
 def check_tolerance(tolerance: float) -> None:
-    if not isinstance(tolerance, Real) or not 0 < tolerance < np.inf:
+    if not isinstance(tolerance, RealNumber) or not 0 < tolerance < np.inf:
         raise ValueError(f"tolerance must be positive and finite, but is {tolerance!r}")
 
 
@@ -67,7 +81,7 @@ def check_whole(name: str, number: Any, least: int, most: int | None = None) -> 
 def checked_not_negative(name: str, number: Any) -> float:
     """The number, which may be an array without axes."""
     scalar = getattr(number, "ndim", None) == 0 and np.asarray(number).dtype.kind in "iuf"
-    if not isinstance(number, Real) and not scalar:
+    if not isinstance(number, RealNumber) and not scalar:
         raise ValueError(f"{name} must be a number, not {number!r}")
     found = float(number)
     if not 0 <= found < np.inf:
@@ -95,15 +109,32 @@ def check_index(name: str, index: np.ndarray, bound: int) -> None:
         raise ValueError(f"{name}[{bad[0]}] = {index[bad[0]]} is outside 0..{bound - 1}")
 
 
-def checked_distances(d: Any) -> Distances:
+def checked_distances(d: Any, name: str = "d") -> Distances:
     """A fresh, finite, square and non-empty matrix of what the caller gave: an array, or a solved metric."""
-    matrix = numbers("d", getattr(d, "matrix", d))
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"d must have shape [S, S], but has {list(matrix.shape)}")
-    if matrix.size == 0:
-        raise ValueError("d is empty: distances need at least one state")
-    check_finite("d", matrix)
+    matrix = checked_matrix(name, getattr(d, "matrix", d), "[S, S]")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must have shape [S, S], but has {list(matrix.shape)}")
     return matrix
+
+
+def checked_matrix(name: str, values: Any, shape: str) -> Float[np.ndarray, "m n"]:
+    """A fresh, finite and non-empty matrix."""
+    matrix = numbers(name, values)
+    if matrix.ndim != 2:
+        raise ValueError(f"{name} must have shape {shape}, but has {list(matrix.shape)}")
+    if matrix.size == 0:
+        raise ValueError(f"{name} is empty: distances need at least one state")
+    check_finite(name, matrix)
+    return matrix
+
+
+def checked_value(name: str, values: Any, size: int) -> Float[np.ndarray, " S"]:
+    """A fresh finite vector with a number for each state."""
+    value = numbers(name, values)
+    if value.shape != (size,):
+        raise ValueError(f"{name} must have shape [{size}], got {list(value.shape)}")
+    check_finite(name, value)
+    return value
 
 
 def checked_reward(reward: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular._validation import Distances, checked_distances, checked_not_negative, numbers
+from mico.tabular._validation import (
+    Distances,
+    DistancesLike,
+    ValueLike,
+    checked_distances,
+    checked_matrix,
+    checked_not_negative,
+    checked_value,
+)
 
 _VALUE_DIGITS = 1e-10  # of the largest value: what the rounding of values may not pass off as a broken bound
 
@@ -24,7 +32,13 @@ class Axiom(NamedTuple):
 
 @dataclass(frozen=True)
 class Violation:
-    """The largest left − right of an axiom: at most 0 where it holds exactly; `states` are its x, y (and z)."""
+    """Where an axiom is missed by most.
+
+    Attributes:
+        excess: The largest left − right of the inequality: at most 0 where the axiom holds exactly.
+        states: The states x, y (and z) where it is.
+        holds: Whether the axiom holds within the tolerance.
+    """
 
     excess: float
     states: tuple[int, ...]
@@ -33,29 +47,45 @@ class Violation:
 
 @dataclass(frozen=True)
 class AxiomReport:
-    """Every axiom's worst case, and the kinds of distance that follow."""
+    """Every axiom's worst case, and the kinds of distance that follow; `print` shows it as lines.
+
+    Attributes:
+        axioms: A `Violation` by the name of each axiom.
+        tolerance: By how much an axiom may be missed.
+        kinds: The kinds of distance whose axioms all hold: metric, pseudometric, partial-metric, diffuse-metric.
+
+    Examples:
+        >>> report = check_axioms([[0.0, 1.0], [1.0, 0.0]])
+        >>> report.is_metric, report.axioms["triangle"].excess
+        (True, 0.0)
+    """
 
     axioms: dict[str, Violation]
     tolerance: float
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        """The kinds of distance whose axioms all hold."""
         return tuple(kind for kind, names in KINDS.items() if all(self.axioms[name].holds for name in names))
 
     @property
     def is_metric(self) -> bool:
+        """Whether it is a metric."""
         return "metric" in self.kinds
 
     @property
     def is_pseudometric(self) -> bool:
+        """Whether it is a pseudometric: a metric, but for different states at distance 0."""
         return "pseudometric" in self.kinds
 
     @property
     def is_partial_metric(self) -> bool:
+        """Whether it is a partial metric, as the paper has it."""
         return "partial-metric" in self.kinds
 
     @property
     def is_diffuse_metric(self) -> bool:
+        """Whether it is a diffuse metric: its self-distances need not be 0."""
         return "diffuse-metric" in self.kinds
 
     def __str__(self) -> str:
@@ -67,8 +97,23 @@ class AxiomReport:
         return "\n".join(lines)
 
 
-def check_axioms(d: Any, tolerance: float = 1e-9) -> AxiomReport:
-    """All of AXIOMS on d [S, S]: `<=` holds up to an excess of `tolerance`, `<` needs one below −`tolerance`."""
+def check_axioms(d: DistancesLike, tolerance: float = 1e-9) -> AxiomReport:
+    """Check the axioms of metrics, partial metrics and diffuse metrics on a matrix of distances.
+
+    Args:
+        d: Distances [S, S], or a solved metric.
+        tolerance: An axiom `<=` may be missed by so much; one with `<` must hold by more than it.
+
+    Returns:
+        Each axiom's worst case, and the kinds of distance that follow.
+
+    Raises:
+        ValueError: If d is not square and finite, or the tolerance is negative.
+
+    Examples:
+        >>> check_axioms([[0.5, 1.0], [1.0, 0.0]]).kinds
+        ('partial-metric', 'diffuse-metric')
+    """
     matrix = checked_distances(d)
     tolerance = checked_not_negative("tolerance", tolerance)
     found = {}
@@ -80,22 +125,48 @@ def check_axioms(d: Any, tolerance: float = 1e-9) -> AxiomReport:
 
 
 class ValueBound(NamedTuple):
-    """Over all pairs (x, y), as in the paper's experiment: the share that break the bound, and the mean signed gap."""
+    r"""How a distance keeps to the bound $|V(x) - V(y)| \le d(x, y)$ over all pairs, as in the paper's experiment.
+
+    Attributes:
+        broken: Share of the pairs that break the bound.
+        mean_gap: Mean of $d(x, y) - |V(x) - V(y)|$, with its sign.
+    """
 
     broken: float
     mean_gap: float
 
 
-def value_bound(d: Any, value: Any, *, error: float = 0.0) -> ValueBound:
-    r"""The share of pairs with $d(x,y) - |V(x)-V(y)|$ below what `error` in d allows, and the mean of that gap.
+def value_bound(
+    d: DistancesLike,
+    value: ValueLike,
+    other_value: ValueLike | None = None,
+    *,
+    error: float = 0.0,
+) -> ValueBound:
+    r"""Check the bound $|V(x) - V(y)| \le d(x, y)$ of a distance on values.
 
-    d is an array [S, S], `value` one [S].
+    Args:
+        d: Distances [S, S], or a solved metric; [S, T] between the states of two models.
+        value: A value for each state x.
+        other_value: A value for each state y of the other model; by default y is of the same model.
+        error: Largest error of a distance, which counts as no break of the bound.
+
+    Returns:
+        The share of pairs that break the bound, and the mean of $d(x, y) - |V(x) - V(y)|$.
+
+    Raises:
+        ValueError: If the shapes do not fit, or a number is not finite.
+
+    Examples:
+        >>> value_bound([[0.0, 1.0], [1.0, 0.0]], [0.0, 2.0])
+        ValueBound(broken=0.5, mean_gap=-0.5)
     """
-    d, value = checked_distances(d), numbers("value", value)
-    if value.shape != d.shape[:1]:
-        raise ValueError(f"value has shape {list(value.shape)}, but d asks for {list(d.shape[:1])}")
-    gap = d - np.abs(value[:, None] - value[None, :])
-    slack = error + _VALUE_DIGITS * float(np.abs(value).max())
+    d = checked_distances(d) if other_value is None else checked_matrix("d", getattr(d, "matrix", d), "[S, T]")
+    value = checked_value("value", value, d.shape[0])
+    other = value if other_value is None else checked_value("other_value", other_value, d.shape[1])
+    error = checked_not_negative("error", error)
+    gap = d - np.abs(value[:, None] - other[None, :])
+    slack = error + _VALUE_DIGITS * float(max(np.abs(value).max(), np.abs(other).max()))
     return ValueBound(float((gap < -slack).mean()), float(gap.mean()))
 
 

@@ -2,11 +2,10 @@
 
 import warnings
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy.stats import spearmanr
 
 from mico._checks import install_hint
 from mico.tabular._validation import check_whole, checked_distances
@@ -19,41 +18,6 @@ Features = Float[np.ndarray, "S k"]
 Regression = Literal["linear", "affine"]
 
 _TOLERANCE = 1e-10  # of distances, against values of the order of 1
-
-
-class Scaling(NamedTuple):
-    """Points, and the share of the spread that they keep: 1 if their distances are the given ones."""
-
-    points: Float[np.ndarray, "S k"]
-    kept: float
-
-
-def classical_scaling(squares: Float[np.ndarray, "S S"], k: int) -> Scaling:
-    r"""The k leading axes of $B = -\tfrac12 J D J$, of squared distances D and $J = I - \tfrac1n 1 1^\top$.
-
-    What is kept is $\sum_{i \le k} \lambda_i^+ / \sum_i |\lambda_i|$ over the eigenvalues of B: negative ones, which
-    points in no space have, count as lost. The diagonal of D counts as 0.
-    """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, but is {k}")
-    hollow = np.where(np.eye(len(squares), dtype=bool), 0.0, (squares + squares.T) / 2)
-    centred = hollow - hollow.mean(axis=0)
-    centred = centred - centred.mean(axis=1, keepdims=True)
-    sizes, axes = np.linalg.eigh(-centred / 2)
-    leading = np.maximum(sizes[::-1][:k], 0.0)
-    points = axes[:, ::-1][:, :k] * np.sqrt(leading)
-    whole = float(np.abs(sizes).sum())
-    kept = float(leading.sum()) / whole if whole > 0 else 1.0
-    return Scaling(np.pad(points, ((0, 0), (0, k - points.shape[1]))), kept)
-
-
-def rank_agreement(d: Float[np.ndarray, "S S"], points: Float[np.ndarray, "S k"]) -> float | None:
-    """Spearman's correlation of distances with those of the points, over pairs; None if either is constant."""
-    x, y = np.triu_indices(len(d), 1)
-    given, shown = d[x, y], np.linalg.norm(points[x] - points[y], axis=1)
-    if len(given) < 2 or np.ptp(given) == 0 or np.ptp(shown) == 0:
-        return None
-    return float(spearmanr(given, shown).statistic)
 
 
 def umap_embedding(d: Float[np.ndarray, "S S"], k: int, *, seed: int) -> Features:
@@ -114,7 +78,7 @@ def mico_embedding(model: Model, policy: PolicyLike = None) -> Features:
     the first k coordinates and a constant miss V, in the Euclidean norm over states, by at most the root of that times
     the largest singular value of the other coordinates.
     """
-    return factored_mico(model, policy, tolerance=_TOLERANCE).factors
+    return factored_mico(model, policy, tolerance=_TOLERANCE).factors.psi
 
 
 def regression_error(

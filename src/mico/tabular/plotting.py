@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from mico.tabular.problems.problem import Layout
 
@@ -23,6 +23,7 @@ _CROWD = 0.4  # the share of the values that may lie in one band before linear c
 _LEVELS = 10  # so many different values in the band are worth telling apart
 _SAME = 1e-6  # of the range: values nearer than this count as equal
 _EQUAL = 1e-9  # of the range: rounding apart, which ranks must not blow up into colours
+_OBLONG = 2  # times as long as it is wide, a matrix need not have square cells
 _MOST_NAMES = 30  # more names than this on an axis cannot be read
 _QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -93,6 +94,7 @@ def plot_matrix(
     *,
     label: str = "distance",
     names: Sequence[str] | None = None,
+    columns: Sequence[str] | Int[np.ndarray, " n"] | None = None,
     colours: Colours | Normalize = "auto",
 ) -> Axes:
     """Draw a matrix of distances as colours, row 0 on top, with a colour bar.
@@ -102,6 +104,7 @@ def plot_matrix(
         ax: Where to draw.
         label: What the colours mean, on the colour bar.
         names: Names of the states, written at the axes where they fit.
+        columns: Names, or numbers, of the states of the columns, where they are those of another model.
         colours: See `colour_norm`; a norm makes several pictures share one scale.
 
     Returns:
@@ -110,15 +113,17 @@ def plot_matrix(
     from matplotlib.ticker import MaxNLocator
 
     norm = colour_norm(matrix, colours) if isinstance(colours, str) else colours
-    _add_colour_bar(ax.imshow(matrix, cmap=_colour_map(), norm=norm), ax, label)
-    ax.set_xlabel("state y")
+    high, wide = matrix.shape
+    aspect = "equal" if max(high, wide) <= _OBLONG * min(high, wide) else "auto"
+    _add_colour_bar(ax.imshow(matrix, cmap=_colour_map(), norm=norm, aspect=aspect), ax, label)
+    ax.set_xlabel("state y" if columns is None else "state y of the other model")
     ax.set_ylabel("state x")
-    if names is not None and len(names) <= _MOST_NAMES:
-        ax.set_xticks(range(len(names)), names, rotation=90, parse_math=False)
-        ax.set_yticks(range(len(names)), names, parse_math=False)
-    else:
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_major_locator(MaxNLocator(integer=True))
+    of_columns = names if columns is None else columns
+    for axis, labels, turn in ((ax.xaxis, of_columns, 90), (ax.yaxis, names, 0)):
+        if labels is not None and not isinstance(labels, np.ndarray) and len(labels) <= _MOST_NAMES:
+            axis.set_ticks(range(len(labels)), labels, rotation=turn, parse_math=False)
+        else:
+            axis.set_major_locator(MaxNLocator(6, integer=True))
     return ax
 
 
@@ -183,7 +188,7 @@ def plot_row(
         ax.set_xticks(states, names or [str(state) for state in states], rotation=90 if names else 0, parse_math=False)
     else:
         ax.scatter(states, row, c=shades, s=12, linewidths=0)
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.set_ylim(bottom=min(0.0, float(row.min())))
     ax.set_xlabel("state")
     ax.set_ylabel(label)
@@ -217,11 +222,17 @@ def add_shared_colour_bar(figure: Figure, axes: Any, norm: Normalize, label: str
     return bar
 
 
-def new_axes() -> Axes:
-    """The Axes of a new figure of pyplot, which scripts show and notebooks display."""
-    from matplotlib import pyplot
+def checked_axes(ax: Axes | None) -> Axes:
+    """The Axes as given; for None those of a new figure of pyplot, which scripts show and notebooks display."""
+    if ax is None:
+        from matplotlib import pyplot
 
-    return pyplot.subplots(layout="constrained")[1]
+        return pyplot.subplots(layout="constrained")[1]
+    from matplotlib.axes import Axes
+
+    if not isinstance(ax, Axes):
+        raise ValueError(f"ax must be an Axes of Matplotlib, got {ax!r}")
+    return ax
 
 
 def _colour_map() -> Any:

@@ -9,7 +9,6 @@ import pytest
 from mico.experiments import cost
 from mico.experiments.cost import AXES, PAPER, QUICK, TIMINGS, Config, plot, run, table
 from mico.experiments.solvers import SOLVERS
-from mico.tabular import METRICS
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def test_solvers_and_numbers_of_mdps_are_those_of_the_config():
 def measured_subjects(monkeypatch, config, name="mico"):
     """The problems that a solver is asked to solve, in order."""
     seen = []
-    solve = METRICS[name].solve
+    solve = SOLVERS[name].solve
 
     def spy(subject, tolerance):
         seen.append((subject, tolerance))

@@ -62,7 +62,7 @@ def test_what_is_learnt_from_samples_goes_to_the_exact_distance(forgetful):
 
 
 def test_what_is_fitted_is_the_exact_distance(forgetful):
-    truth = factored_mico(forgetful.mdp.chain())
+    truth = factored_mico(forgetful.mdp.chain()).factors
     encoders, tables = learnt(Fitted.to(truth, LOSS), forgetful)
     for found in measured(encoders, tables, LOSS):
         np.testing.assert_allclose(found, exact(), atol=0.02)

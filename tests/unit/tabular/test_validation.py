@@ -233,7 +233,7 @@ def online(seed, num_states=2):
         (lambda: epsilon_cover(POLICY, radius=np.array(-0.5)), "radius must be finite and not negative, but is -0.5"),
         (lambda: make("map", path=5), "path must be a path, not int"),
         (lambda: value_bound(["a"], [0.0]), "d must be an array of real numbers"),
-        (lambda: value_bound(POLICY, [0.0]), r"value has shape \[1\], but d asks for \[2\]"),
+        (lambda: value_bound(POLICY, [0.0]), r"value must have shape \[2\], got \[1\]"),
     ],
 )
 def test_arguments_of_another_kind_are_named(call, message):

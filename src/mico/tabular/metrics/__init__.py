@@ -4,25 +4,26 @@ import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, final, get_args
 
 import numpy as np
 
-from mico.tabular._validation import check_tolerance, numbers
+from mico.tabular._validation import check_tolerance, check_whole, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP, Reward
 from mico.tabular.metrics import bisimulation, lax_bisimulation, mico, reward_law
 from mico.tabular.metrics._operator import Operator
-from mico.tabular.metrics.factored import FactoredMICo, Neighbours, factored_mico, factorise, has_few_rewards
-from mico.tabular.metrics.solution import Method, Solution
+from mico.tabular.metrics.factored import Kind, MICoFactors, factorise, has_few_rewards
+from mico.tabular.metrics.solution import Method, Neighbours, Solution
 from mico.tabular.policies import Policy, PolicyLike, as_chain, policy_array
 from mico.tabular.problems.problem import Model, Problem, as_mdp
+from mico.tabular.solvers.krylov import BASES, Backend
 from mico.tabular.solvers.progress import watch
 from mico.tabular.solvers.result import SolverResult, ToleranceWarning
 
 __all__ = [
     "METRICS",
-    "FactoredMICo",
+    "MICoFactors",
     "Metric",
     "Neighbours",
     "Solution",
@@ -147,7 +148,8 @@ def solve(
             states with at most 33 different rewards, and else a matrix.
 
     Returns:
-        The solution: `matrix`, `row`, `pairs`, `neighbours`, `plot`, `plot_from`, and its certified `error`.
+        The solution: distances (`matrix`, `row`, `pairs`, `neighbours`), their certified `error`, `embedding`,
+        `check_axioms`, `value_bound`, `plot`, `plot_from`, `to_frame` and `save`.
 
     Raises:
         ValueError: If an argument is not as described, or the model is too large for any method.
@@ -182,6 +184,65 @@ def solve(
         tolerance=tolerance,
         error=found.error,
         iterations=iterations,
+    )
+
+
+def factored_mico(
+    model: Model,
+    policy: PolicyLike = None,
+    *,
+    metric: Kind = "mico",
+    tolerance: float = 1e-6,
+    levels: int | None = None,
+    max_basis: int | None = None,
+    backend: Backend = "numpy",
+) -> Solution:
+    """Compute the MICo distance as factors, with options that `solve(..., method="factored")` leaves at their defaults.
+
+    Args:
+        model: A Problem, an MDP or a Chain, sparse or dense. The distribution of rewards counts where a chain has it
+            (`mdp.chain(policy, reward="sampled")`).
+        policy: As in `solve`.
+        metric: "mico", or "reduced-mico"; the factors are of both.
+        tolerance: Certified error of every entry to reach.
+        levels: Largest number of distinct rewards; more are rounded to so many, and `error` includes what that changes.
+        max_basis: Largest number of basis vectors, by default as many as fit 2 GiB; where they do not suffice, the
+            error that was reached comes back with a `ToleranceWarning`.
+        backend: "numpy", or "jax" to work on JAX's default device.
+
+    Returns:
+        The solution, whose `factors` know both distances.
+
+    Raises:
+        ValueError: If an argument is not as described, or the rewards are too many for a large model without `levels`.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> grid = mt.make("open-grid", height=40, width=40, discount=0.99)
+        >>> solution = mt.factored_mico(grid, tolerance=1e-6)
+        >>> solution.row(1599).shape, solution.error <= 1e-6
+        ((1600,), True)
+    """
+    check_tolerance(tolerance)
+    for name, number in (("levels", levels), ("max_basis", max_basis)):
+        if number is not None:
+            check_whole(name, number, 1)
+    if backend not in BASES:
+        raise ValueError(f"backend must be one of {', '.join(BASES)}, got {backend!r}")
+    if metric not in get_args(Kind):
+        raise ValueError(f"metric must be 'mico' or 'reduced-mico', got {metric!r}")
+    chain = as_chain(model, policy)
+    found = factorise(chain, tolerance, levels, max_basis, backend)
+    _warn_above(tolerance, found.error, metric)
+    return Solution(
+        metric,
+        model,
+        found,
+        policy=_policy_of(METRICS[metric], model, policy),
+        reward="mean" if chain.law is None else "sampled",
+        tolerance=tolerance,
+        error=found.error,
+        iterations=found.products,
     )
 
 

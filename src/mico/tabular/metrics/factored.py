@@ -7,21 +7,17 @@ $M = \sum_t \gamma^t P^t ZZ^\top (P^t)^\top$ with features $Z_{xj} = \sqrt{s_j}\
 $M = \Psi\Psi^\top$; it solves $M = ZZ^\top + \gamma P M P^\top$, in the Krylov spaces of P and the features.
 """
 
-import warnings
-from typing import Any, Literal, NamedTuple, final
+from typing import Literal, final, get_args
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from mico.tabular._rounding import longest_row
-from mico.tabular._validation import check_tolerance, check_whole, checked_states
+from mico.tabular._validation import States, checked_states
 from mico.tabular.chain import Chain
-from mico.tabular.policies import PolicyLike, as_chain
-from mico.tabular.problems.problem import Model
 from mico.tabular.solvers.doubling import doubling
 from mico.tabular.solvers.galerkin import project, weights
 from mico.tabular.solvers.krylov import BASES, Backend
-from mico.tabular.solvers.result import ToleranceWarning
 from mico.tabular.solvers.reward_steps import RewardSteps, reward_steps
 
 Kind = Literal["mico", "reduced-mico"]
@@ -30,118 +26,89 @@ _DENSE = 5000  # states up to which that is reasonable
 _MEMORY = 2**31  # bytes that the basis may take unless the caller says otherwise
 
 
-class Neighbours(NamedTuple):
-    """States and their distances, nearest first."""
-
-    index: Int[np.ndarray, " k"]
-    distance: Float[np.ndarray, " k"]
-
-
 @final
-class FactoredMICo:
-    """The MICo distance of a chain of any size, asked for pair by pair or row by row."""
+class MICoFactors:
+    r"""Factors of the MICo distance, from which it is computed pair by pair or row by row.
 
-    def __init__(self, factors: Float[np.ndarray, "S r"], value: Float[np.ndarray, " S"], error: float, products: int):
-        self.factors, self.value = factors, value
-        self.error = float(error)  # certified, for every entry of U and of ΠU
-        self.products = products  # how many times the transition matrix was applied
-        self._squares = np.einsum("sr,sr->s", factors, factors)
+    $U(x, y) = \bar V_x + \bar V_y - 2\Psi_x\cdot\Psi_y$ and $\Pi U(x, y) = \|\Psi_x - \Psi_y\|^2$. A `Solution` of
+    `method` "factored" holds them as its `factors`, and computes distances from them.
 
-    @property
-    def rank(self) -> int:
-        return self.factors.shape[1]
-
-    @property
-    def num_states(self) -> int:
-        return self.factors.shape[0]
-
-    @property
-    def self_distance(self) -> Float[np.ndarray, " S"]:
-        r"""$U(x, x) = 2(\bar V_x - \|\Psi_x\|^2)$."""
-        return np.maximum(2 * (self.value - self._squares), 0.0)
-
-    def pairs(self, x: Any, y: Any, metric: Kind = "mico") -> np.ndarray:
-        """The distances of x[i] and y[i], for states or arrays of states (broadcast together)."""
-        x, y = checked_states("x", x, self.num_states), checked_states("y", y, self.num_states)
-        products = np.einsum("...r,...r->...", self.factors[x], self.factors[y])
-        return self._distance(products, x, y, metric)
-
-    def rows(self, x: Any, metric: Kind = "mico") -> np.ndarray:
-        """The distances of each given state to every state, [..., S]."""
-        x = checked_states("x", x, self.num_states)
-        everyone = np.arange(self.num_states)
-        return self._distance(self.factors[x] @ self.factors.T, x[..., None], everyone, metric)
-
-    def neighbours(self, x: int, k: int, metric: Kind = "mico") -> Neighbours:
-        """The k states other than x that are nearest to it."""
-        check_whole("x", x, 0, self.num_states - 1)
-        check_whole("k", k, 1, self.num_states - 1)
-        row = self.rows(x, metric)
-        row[x] = np.inf
-        near = np.argpartition(row, k - 1)[:k]
-        near = near[np.argsort(row[near], kind="stable")]
-        return Neighbours(near, row[near])
-
-    def embedding(self, k: int) -> Float[np.ndarray, "S k"]:
-        r"""The k coordinates whose squared distances best match $\Pi U$ (principal axes; beyond the rank, zeros)."""
-        check_whole("k", k, 1)
-        centred = self.factors - self.factors.mean(axis=0)
-        _, axes = np.linalg.eigh(centred.T @ centred)
-        leading = centred @ axes[:, ::-1][:, :k]
-        return np.pad(leading, ((0, 0), (0, k - leading.shape[1])))
-
-    def _distance(self, products: np.ndarray, x: np.ndarray, y: np.ndarray, metric: Kind) -> np.ndarray:
-        if metric not in ("mico", "reduced-mico"):
-            raise ValueError(f"metric must be 'mico' or 'reduced-mico', not {metric!r}")
-        own = self.value if metric == "mico" else self._squares
-        return np.maximum(own[x] + own[y] - 2 * products, 0.0)
-
-
-def factored_mico(
-    model: Model,
-    policy: PolicyLike = None,
-    *,
-    tolerance: float = 1e-6,
-    levels: int | None = None,
-    max_basis: int | None = None,
-    backend: Backend = "numpy",
-) -> FactoredMICo:
-    """The MICo distance in factors, with the options that `solve(..., method="factored")` leaves at their defaults.
-
-    Args:
-        model: A Problem, an MDP or a Chain, sparse or dense. The distribution of rewards counts where a chain has it
-            (`mdp.chain(policy, reward="sampled")`).
-        policy: As in `solve`.
-        tolerance: Certified error of every entry to reach.
-        levels: Largest number of distinct rewards; more are rounded to so many, and `error` includes what that changes.
-        max_basis: Largest number of basis vectors, by default as many as fit 2 GiB; where they do not suffice, the
-            error that was reached comes back with a `ToleranceWarning`.
-        backend: "numpy", or "jax" to work on JAX's default device.
-
-    Returns:
-        The distance, to be asked for pairs, rows and neighbours.
-
-    Raises:
-        ValueError: If an argument is not as described, or the rewards are too many for a large model without `levels`.
+    Attributes:
+        psi: $\Psi$, a row of coordinates for each state.
+        value: $\bar V$, the share of each state in U that does not depend on the other state.
+        error: Certified bound on the error of every entry of U and of ΠU.
+        products: How many times the transition matrix was applied.
 
     Examples:
         >>> import mico.tabular as mt
-        >>> grid = mt.make("open-grid", height=40, width=40, discount=0.99)
-        >>> distance = mt.factored_mico(grid, tolerance=1e-6)
-        >>> distance.rows(1599).shape, distance.error <= 1e-6
-        ((1600,), True)
+        >>> factors = mt.factored_mico(mt.make("two-state", discount=0.9)).factors
+        >>> factors.rows(0, "mico").round(3), factors.rows(0, "reduced-mico").round(3)
+        (array([1.056, 1.818]), array([0.  , 1.29]))
     """
-    check_tolerance(tolerance)
-    for name, number in (("levels", levels), ("max_basis", max_basis)):
-        if number is not None:
-            check_whole(name, number, 1)
-    if backend not in BASES:
-        raise ValueError(f"backend must be one of {', '.join(BASES)}, not {backend!r}")
-    found = factorise(as_chain(model, policy), tolerance, levels, max_basis, backend)
-    if found.error > tolerance:
-        message = f"the certified error is {found.error:.3g}, more than {tolerance:.3g}"
-        warnings.warn(message, ToleranceWarning, stacklevel=2)
-    return found
+
+    def __init__(self, psi: Float[np.ndarray, "S r"], value: Float[np.ndarray, " S"], error: float, products: int):
+        self.psi, self.value = psi, value
+        self.error, self.products = float(error), int(products)
+        self._squares = np.einsum("sr,sr->s", psi, psi)
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates of a state."""
+        return self.psi.shape[1]
+
+    @property
+    def num_states(self) -> int:
+        """Number of states."""
+        return self.psi.shape[0]
+
+    @property
+    def self_distance(self) -> Float[np.ndarray, " S"]:
+        r"""The distance of each state from itself, $U(x, x) = 2(\bar V_x - \|\Psi_x\|^2)$."""
+        return np.maximum(2 * (self.value - self._squares), 0.0)
+
+    def __repr__(self) -> str:
+        return f"MICoFactors({self.num_states} states, rank {self.rank}, error {self.error:.2g})"
+
+    def pairs(self, x: States, y: States, metric: Kind = "mico") -> Float[np.ndarray, "..."]:
+        """Compute the distances of x[i] and y[i].
+
+        Args:
+            x: A state, or an array of states.
+            y: A state, or an array of states; the two are broadcast together.
+            metric: "mico" for U, "reduced-mico" for ΠU.
+
+        Returns:
+            An array of their common shape.
+
+        Raises:
+            ValueError: If x or y holds no states, or the metric is neither.
+        """
+        x, y = checked_states("x", x, self.num_states), checked_states("y", y, self.num_states)
+        products = np.einsum("...r,...r->...", self.psi[x], self.psi[y])
+        return self._distance(products, x, y, metric)
+
+    def rows(self, x: States, metric: Kind = "mico") -> Float[np.ndarray, "... S"]:
+        """Compute the distances of each given state to every state.
+
+        Args:
+            x: A state, or an array of states.
+            metric: "mico" for U, "reduced-mico" for ΠU.
+
+        Returns:
+            An array [..., S].
+
+        Raises:
+            ValueError: If x holds no states, or the metric is neither.
+        """
+        x = checked_states("x", x, self.num_states)
+        everyone = np.arange(self.num_states)
+        return self._distance(self.psi[x] @ self.psi.T, x[..., None], everyone, metric)
+
+    def _distance(self, products: np.ndarray, x: np.ndarray, y: np.ndarray, metric: Kind) -> np.ndarray:
+        if metric not in get_args(Kind):
+            raise ValueError(f"metric must be 'mico' or 'reduced-mico', got {metric!r}")
+        own = self.value if metric == "mico" else self._squares
+        return np.maximum(own[x] + own[y] - 2 * products, 0.0)
 
 
 def factorise(
@@ -150,7 +117,7 @@ def factorise(
     levels: int | None = None,
     max_basis: int | None = None,
     backend: Backend = "numpy",
-) -> FactoredMICo:
+) -> MICoFactors:
     """Factors for `factored_mico` and `solve`, with whatever error could be reached."""
     discount = chain.discount
     most = _MOST_FEATURES if chain.num_states > _DENSE else np.inf
@@ -162,7 +129,7 @@ def factorise(
     error = unit * max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
     factors, value = np.sqrt(unit) * factors, unit * value
     error += 2 * chain.rounding.error(2 * float(np.abs(value).max()), discount)
-    return FactoredMICo(factors, value, error, products)
+    return MICoFactors(factors, value, error, products)
 
 
 def has_few_rewards(chain: Chain) -> bool:

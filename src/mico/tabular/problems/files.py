@@ -19,19 +19,20 @@ Both take, absent or null where there is none:
     policy          [S, A] probabilities
     map             [H, W] integers: the state of each cell, -1 for a wall
     goals           [G] states that have a cell in the map
+    actions         [A] strings
 """
 
 import json
-import zipfile
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mico.tabular._validation import check_kind, checked_discount
+from mico.tabular._archives import MOST_BYTES, read_arrays, read_headers
+from mico.tabular._validation import check_kind, check_whole, checked_discount
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import Outcomes
 from mico.tabular.problems.problem import Layout, Problem
@@ -39,29 +40,24 @@ from mico.tabular.problems.problem import Layout, Problem
 _DENSE = ("transition", "reward", "discount")
 _SPARSE = (*Outcomes._fields, "num_states", "num_actions", "discount")
 _MANUAL = "docs/file-format.md has both layouts"
-_OPTIONAL = ("names", "policy", "map", "goals")
-DAMAGE = (  # what NumPy and zipfile raise on archives with wrong bytes
-    EOFError,
-    MemoryError,
-    RuntimeError,
-    ValueError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+_OPTIONAL = ("names", "policy", "map", "goals", "actions")
+_JSON_FACTOR = 16  # bytes that a byte of JSON may become: "0," is a float and a pointer to it
+_INT64_DIGITS = 20  # with the sign
 
 
-def load(path: Path | str, *, discount: float | None = None) -> Problem:
+def load(path: Path | str, *, discount: float | None = None, max_bytes: int = MOST_BYTES) -> Problem:
     """Read a problem from a file; `make` calls this for a path.
 
     Args:
         path: File whose name ends in .npz or .json.
         discount: Discount factor in [0, 1) that replaces the one in the file.
+        max_bytes: Most bytes that the file may take in memory; larger ones are refused before they are unpacked.
 
     Returns:
         The problem.
 
     Raises:
-        ValueError: If the file cannot be read or holds no MDP; the message starts with the path.
+        ValueError: If the file cannot be read, is too large or holds no MDP; the message starts with the path.
 
     Examples:
         >>> import json, pathlib, tempfile
@@ -72,11 +68,44 @@ def load(path: Path | str, *, discount: float | None = None) -> Problem:
         Problem(num_states=2, num_actions=1, discount=0.5, names)
     """
     check_kind("path", path, PathLike | str, "a path")
-    path = Path(path)
-    read = _archive if _suffix(path) == ".npz" else _object
+    check_whole("max_bytes", max_bytes, 1)
     override = {} if discount is None else {"discount": checked_discount(discount)}
+    path = Path(path)
+    with _named(path):
+        read = _archive if _suffix(path) == ".npz" else _object
+        return read_problem(read(path, max_bytes, override))
+
+
+def stored_states(path: Path | str) -> int:
+    """Read how many states the problem of an archive has, without unpacking it; 0 where that is not known so.
+
+    Args:
+        path: File whose name ends in .npz or .json.
+
+    Returns:
+        The number of states; 0 for JSON, whose text is as long as its numbers are many.
+
+    Raises:
+        ValueError: If the file cannot be read; the message starts with the path.
+    """
+    path = Path(path)
+    with _named(path):
+        if _suffix(path) != ".npz":
+            return 0
+        headers = read_headers(path)
+        if "transition" in headers:
+            return max(headers["transition"].shape, default=0)
+        size = headers.get("num_states")
+        if size is None or size.shape != () or size.dtype.kind not in "iu":
+            return 0  # which reading it says in full
+        return int(read_arrays(path, ["num_states"])["num_states"])
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Errors of one line that start with the path."""
     try:
-        return _problem({key: value for key, value in (read(path) | override).items() if value is not None})
+        yield
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or error}") from None
     except ValueError as error:
@@ -104,7 +133,9 @@ def save(path: Path | str, problem: Problem) -> None:
     check_kind("path", path, PathLike | str, "a path")
     check_kind("problem", problem, Problem, "a Problem")
     path = Path(path)
-    suffix, fields = _suffix(path), _fields(problem)
+    with _named(path):
+        suffix = _suffix(path)
+    fields = problem_fields(problem)
     if suffix == ".npz":
         with path.open("wb") as file:  # a path would get a second ending where the first is not in lower case
             np.savez_compressed(file, **fields)
@@ -115,38 +146,38 @@ def save(path: Path | str, problem: Problem) -> None:
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".json"):
-        raise ValueError(f"{path}: the name of a problem's file must end in .npz or .json")
+        raise ValueError("the name of a problem's file must end in .npz or .json")
     return suffix
 
 
-def _archive(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError("is not an .npz archive, or is cut short")
-        file.seek(0)
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-        except DAMAGE as error:
-            raise ValueError(f"cannot be read as an .npz archive: {error}") from None
+def _archive(path: Path, max_bytes: int, override: dict[str, Any]) -> dict[str, Any]:
+    """The arrays, once the names and sizes of all of them are known to be in order."""
+    headers = read_headers(path)
+    _check_keys({**headers, **override})
+    return read_arrays(path, headers, max_bytes=max_bytes) | override
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path, max_bytes: int, override: dict[str, Any]) -> dict[str, Any]:
+    size = _JSON_FACTOR * path.stat().st_size
+    if size > max_bytes:
+        raise ValueError(f"max_bytes must be at least {size} for JSON of this length, got {max_bytes}")
     try:
         fields = json.loads(path.read_text(encoding="utf-8"), parse_int=_whole)
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError(f"must hold an object, not {type(fields).__name__}")
-    return fields
+    return {key: value for key, value in fields.items() if value is not None} | override
 
 
 def _whole(digits: str) -> int | float:
     """A JSON integer; one that NumPy's may be too short for is rounded, as every reward is."""
-    return int(digits) if len(digits) < 19 else float(digits)
+    number = int(digits) if len(digits) <= _INT64_DIGITS else float(digits)
+    return number if -(2**63) <= number < 2**63 else float(digits)
 
 
-def _problem(fields: dict[str, Any]) -> Problem:
+def _check_keys(fields: Mapping[str, Any]) -> None:
+    """The keys of one of the two layouts, all of them and no others."""
     keys = _DENSE if "transition" in fields else _SPARSE
     if not any(key in fields for key in ("transition", "state")):
         asked = f"{_listed(_DENSE)}, or {_listed(_SPARSE)}"
@@ -156,14 +187,31 @@ def _problem(fields: dict[str, Any]) -> Problem:
             raise ValueError(f"has no key {key!r}; found {_listed(fields)}, needs {_listed(keys)} ({_MANUAL})")
     for key in fields:
         if key not in (*keys, *_OPTIONAL):
-            raise ValueError(f"has a key {key!r}, which is none of {_listed((*keys, *_OPTIONAL))} ({_MANUAL})")
-    mdp = _dense(fields) if keys is _DENSE else _sparse(fields)
+            raise ValueError(
+                f"has a key {_listed([key])!r}, which is none of {_listed((*keys, *_OPTIONAL))} ({_MANUAL})"
+            )
+
+
+def read_problem(fields: Mapping[str, Any]) -> Problem:
+    """Make a problem of the fields of a file.
+
+    Args:
+        fields: Arrays, numbers and lists by key, as the two layouts have them.
+
+    Returns:
+        The problem.
+
+    Raises:
+        ValueError: If a key is missing, unknown, or its value is no part of an MDP.
+    """
+    _check_keys(fields)
+    mdp = _dense(fields) if "transition" in fields else _sparse(fields)
     if "goals" in fields and "map" not in fields:
         raise ValueError("has the key 'goals' without the key 'map'")
     goals = tuple(_array(fields, "goals", "iu", 1).tolist()) if "goals" in fields else ()
     layout = Layout(_array(fields, "map", "iu", 2).astype(np.int64), goals) if "map" in fields else None
     policy = _array(fields, "policy", "iuf", 2) if "policy" in fields else None
-    return Problem(mdp, layout, _names(fields), policy)
+    return Problem(mdp, layout, _names(fields), policy, _names(fields, "actions"))
 
 
 def _listed(keys: Iterable[str]) -> str:
@@ -172,12 +220,12 @@ def _listed(keys: Iterable[str]) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "") or "none"
 
 
-def _dense(fields: dict[str, Any]) -> MDP:
+def _dense(fields: Mapping[str, Any]) -> MDP:
     transition, reward = _array(fields, "transition", "iuf", 3), _array(fields, "reward", "iuf", 2, 3)
     return MDP(transition, reward, float(_scalar(fields, "discount", "iuf")))
 
 
-def _sparse(fields: dict[str, Any]) -> MDP:
+def _sparse(fields: Mapping[str, Any]) -> MDP:
     outcomes = Outcomes(
         *(_array(fields, key, "iu", 1).astype(np.int64) for key in ("state", "action", "next_state")),
         *(_array(fields, key, "iuf", 1) for key in ("probability", "reward")),
@@ -192,16 +240,16 @@ def _sparse(fields: dict[str, Any]) -> MDP:
     return MDP.from_outcomes(outcomes, num_states, num_actions, float(_scalar(fields, "discount", "iuf")))
 
 
-def _names(fields: dict[str, Any]) -> tuple[str, ...] | None:
-    if "names" not in fields:
+def _names(fields: Mapping[str, Any], key: str = "names") -> tuple[str, ...] | None:
+    if key not in fields:
         return None
-    names = fields["names"].tolist() if isinstance(fields["names"], np.ndarray) else fields["names"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError("names must hold strings, one a state")
-    return tuple(names)
+    names = fields[key].tolist() if isinstance(fields[key], np.ndarray) else fields[key]
+    if not isinstance(names, list):
+        raise ValueError(f"{key} must hold strings, got {type(names).__name__}")
+    return tuple(names)  # a Problem says which of them are no strings
 
 
-def _array(fields: dict[str, Any], key: str, kinds: str, *ranks: int) -> np.ndarray:
+def _array(fields: Mapping[str, Any], key: str, kinds: str, *ranks: int) -> np.ndarray:
     """An array whose dtype is of one of the kinds, and that has one of the numbers of axes."""
     try:
         array = np.asarray(fields[key])
@@ -214,11 +262,12 @@ def _array(fields: dict[str, Any], key: str, kinds: str, *ranks: int) -> np.ndar
     return array
 
 
-def _scalar(fields: dict[str, Any], key: str, kinds: str) -> Any:
+def _scalar(fields: Mapping[str, Any], key: str, kinds: str) -> Any:
     return _array(fields, key, kinds, 0).item()
 
 
-def _fields(problem: Problem) -> dict[str, Any]:
+def problem_fields(problem: Problem) -> dict[str, Any]:
+    """The arrays of a file, by key, in the dense layout if the transition is dense."""
     mdp, layout = problem.mdp, problem.layout
     if isinstance(mdp.transition, np.ndarray):
         fields: dict[str, Any] = {"transition": mdp.transition, "reward": _dense_reward(mdp.transition, mdp)}
@@ -229,7 +278,8 @@ def _fields(problem: Problem) -> dict[str, Any]:
         "names": problem.names,
         "policy": problem.policy,
         "map": None if layout is None else layout.cells,
-        "goals": None if layout is None else layout.goals,
+        "goals": None if layout is None else np.array(layout.goals, dtype=np.int64),
+        "actions": problem.actions,
     }
     fields |= {key: value for key, value in optional.items() if value is not None}
     return {key: np.asarray(value) for key, value in fields.items()}

@@ -1,5 +1,7 @@
 """A problem: an MDP with what is known about it beside its numbers: a map, names of states, a policy."""
 
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -9,6 +11,8 @@ from jaxtyping import Float, Int, Num
 from mico.tabular._validation import check_kind, checked_policy
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP
+
+_LONGEST_NAME = 200
 
 
 @final
@@ -92,10 +96,11 @@ class Problem:
     def __post_init__(self) -> None:
         check_kind("mdp", self.mdp, MDP, "an MDP")
         num_states = self.mdp.num_states
-        if self.names is not None and len(self.names) != num_states:
-            raise ValueError(f"names has {len(self.names)} entries, but the MDP has {num_states} states")
-        if self.actions is not None and len(self.actions) != self.mdp.num_actions:
-            raise ValueError(f"actions has {len(self.actions)} entries, but the MDP has {self.mdp.num_actions} actions")
+        for name, size, kind in (("names", num_states, "states"), ("actions", self.mdp.num_actions, "actions")):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _checked_names(name, getattr(self, name), size, kind))
+        if self.layout is not None:
+            check_kind("layout", self.layout, Layout, "a Layout")
         if self.layout is not None and self.layout.cells.max() >= num_states:
             raise ValueError(f"layout holds state {self.layout.cells.max()}, but the MDP has {num_states} states")
         if self.policy is not None:
@@ -122,6 +127,22 @@ class Problem:
             parts.append("map {}x{}".format(*self.layout.cells.shape))
         parts += [name for name in ("names", "policy") if getattr(self, name) is not None]
         return f"Problem({', '.join(parts)})"
+
+
+def _checked_names(name: str, given: Any, size: int, kind: str) -> tuple[str, ...]:
+    """Strings that files and terminals can show, one for each state or action."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ValueError(f"{name} must be a sequence of strings, got {type(given).__name__}")
+    if len(given) != size:
+        raise ValueError(f"{name} has {len(given)} entries, but the MDP has {size} {kind}")
+    for number, one in enumerate(given):
+        if not isinstance(one, str):
+            raise ValueError(f"{name}[{number}] must be a string, got {one!r}")
+        if len(one) > _LONGEST_NAME:
+            raise ValueError(f"{name}[{number}] must have at most {_LONGEST_NAME} characters, got {len(one)}")
+        if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in one):  # control characters, lone surrogates
+            raise ValueError(f"{name}[{number}] must be text without control characters, got {one!a}")
+    return tuple(str(one) for one in given)
 
 
 Model = MDP | Chain | Problem

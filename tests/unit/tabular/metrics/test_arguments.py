@@ -21,7 +21,7 @@ def test_rewards_that_a_policy_never_gets_are_no_levels_of_its_law(name):
     full = solve("mico", chain, reward="sampled")
     found = factored_mico(chain)
     everyone = np.arange(mdp.num_states)
-    np.testing.assert_allclose(found.rows(everyone), full.matrix, rtol=0, atol=found.error + full.error)
+    np.testing.assert_allclose(found.row(everyone), full.matrix, rtol=0, atol=found.error + full.error)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -62,7 +62,7 @@ def test_laws_that_are_none(levels, weights, message):
 def test_a_chain_is_asked_for_what_it_was_made_for():
     chain = make("random-reward").mdp.chain(reward="sampled")
     assert solve("mico", chain, reward="sampled").matrix[0, 0] == pytest.approx(5)
-    assert factored_mico(chain).rows(0)[0] == pytest.approx(5)
+    assert factored_mico(chain).row(0)[0] == pytest.approx(5)
     with pytest.raises(ValueError, match="reward must be 'sampled' for this chain, which was made with it, got 'mean'"):
         solve("mico", chain)
 
@@ -93,7 +93,7 @@ def test_as_many_rewards_as_states():
     assert found.error <= 1e-6
     for metric in ("mico", "reduced-mico"):
         exact = full.matrix if metric == "mico" else solve(metric, chain).matrix
-        off = np.abs(found.rows(np.arange(200), metric) - exact).max()
+        off = np.abs(found.factors.rows(np.arange(200), metric) - exact).max()
         assert off <= found.error + 2 * full.error
 
 

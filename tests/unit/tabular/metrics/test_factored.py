@@ -19,7 +19,7 @@ def dense(chain, metric="mico"):
 
 def check_against_dense(found, chain):
     for metric in BOTH:
-        off = np.abs(found.rows(np.arange(chain.num_states), metric) - dense(chain, metric)).max()
+        off = np.abs(found.factors.rows(np.arange(chain.num_states), metric) - dense(chain, metric)).max()
         assert off <= found.error + CLOSE
 
 
@@ -53,25 +53,23 @@ def test_shares_of_rewards_that_add_up_to_more_than_1_by_rounding():
 
 @every_chain
 def test_every_question_has_the_same_answer(chain):
-    found, everyone = factored_mico(chain, tolerance=1e-6), np.arange(chain.num_states)
-    near = {"rtol": 0, "atol": found.error + CLOSE}
-    np.testing.assert_allclose(found.self_distance, np.diag(dense(chain)), **near)
-    assert found.num_states == chain.num_states
-    assert 0 <= found.rank <= chain.num_states
+    everyone = np.arange(chain.num_states)
     for metric in BOTH:
-        exact = dense(chain, metric)
-        np.testing.assert_allclose(
-            found.pairs(everyone, everyone[::-1], metric), exact[everyone, everyone[::-1]], **near
-        )
-        np.testing.assert_allclose(found.pairs(everyone[:, None], everyone, metric), exact, **near)
-        np.testing.assert_allclose(found.rows(everyone[-1], metric), exact[-1], **near)
-        np.testing.assert_allclose(found.rows([[0, everyone[-1]]], metric), exact[None, [0, -1]], **near)
-        assert np.shape(found.pairs(0, 0, metric)) == ()
+        found, exact = factored_mico(chain, metric=metric, tolerance=1e-6), dense(chain, metric)
+        factors, near = found.factors, {"rtol": 0, "atol": found.error + CLOSE}
+        np.testing.assert_allclose(factors.self_distance, np.diag(dense(chain)), **near)
+        assert factors.num_states == chain.num_states
+        assert 0 <= factors.rank <= chain.num_states
+        np.testing.assert_allclose(found.pairs(everyone, everyone[::-1]), exact[everyone, everyone[::-1]], **near)
+        np.testing.assert_allclose(found.pairs(everyone[:, None], everyone), exact, **near)
+        np.testing.assert_allclose(found.row(everyone[-1]), exact[-1], **near)
+        np.testing.assert_allclose(found.row([[0, everyone[-1]]]), exact[None, [0, -1]], **near)
+        assert np.shape(found.pairs(0, 0)) == ()
         for x in everyone[:3]:
             if chain.num_states == 1:
                 continue
             count = min(5, chain.num_states - 1)
-            states, distances = found.neighbours(int(x), count, metric)
+            states, distances = found.neighbours(int(x), count)
             assert x not in states
             assert len(set(states.tolist())) == count
             assert (np.diff(distances) >= 0).all()
@@ -88,7 +86,9 @@ def test_embedding_is_the_best_of_its_size(chain):
     gram = -centre @ dense(chain, "reduced-mico") @ centre / 2
     spectrum = np.sort(np.maximum(np.linalg.eigvalsh(gram), 0))[::-1]
     for k in (1, 2, size, size + 3):
-        points = found.embedding(k)
+        points, kept = found.scaling(k)
+        np.testing.assert_array_equal(points, found.embedding(k))
+        assert kept == pytest.approx(spectrum[:k].sum() / spectrum.sum() if spectrum[0] > 1e-5 else kept, abs=1e-4)
         assert points.shape == (size, k)
         np.testing.assert_allclose(points.mean(axis=0), 0, rtol=0, atol=1e-9)
         np.testing.assert_allclose((points**2).sum(axis=0)[:size], spectrum[:k], rtol=0, atol=1e-5)
@@ -107,7 +107,7 @@ def test_random_mdps(sample):
         assert found.error <= tolerance
         for metric in BOTH:
             exact = solve(metric, chain, tolerance=1e-9 * sample.scale)
-            off = np.abs(found.rows(np.arange(chain.num_states), metric) - exact.matrix).max()
+            off = np.abs(found.factors.rows(np.arange(chain.num_states), metric) - exact.matrix).max()
             assert off <= found.error + exact.error
 
 
@@ -127,7 +127,7 @@ def test_rounding_rewards_to_levels_is_part_of_the_error(levels, kind):
 def test_levels_that_suffice_change_nothing():
     chain = CHAINS["garnet"]
     one, other = factored_mico(chain), factored_mico(chain, levels=30)
-    np.testing.assert_array_equal(one.rows(0), other.rows(0))
+    np.testing.assert_array_equal(one.row(0), other.row(0))
     assert one.error == other.error
 
 
@@ -136,8 +136,8 @@ def test_fewer_levels_have_smaller_rank_and_larger_errors():
     exact = factored_mico(chain, tolerance=1e-6)
     with pytest.warns(ToleranceWarning):
         rough = factored_mico(chain, tolerance=1e-6, levels=3)
-    assert rough.rank < exact.rank
-    assert rough.products < exact.products
+    assert rough.factors.rank < exact.factors.rank
+    assert rough.iterations < exact.iterations
     assert rough.error > exact.error
 
 
@@ -145,7 +145,7 @@ def test_fewer_levels_have_smaller_rank_and_larger_errors():
 @pytest.mark.parametrize("name", ["grid", "garnet", "cycle", "funnel", "sampled rewards"])
 def test_too_small_a_basis_gives_a_warning_and_an_honest_error(name, capacity):
     chain = CHAINS[name]
-    with pytest.warns(ToleranceWarning, match="more than 1e-09"):
+    with pytest.warns(ToleranceWarning, match="more than the tolerance 1e-09"):
         found = factored_mico(chain, tolerance=1e-9, max_basis=capacity)
     check_against_dense(found, chain)
     assert 1e-9 < found.error < 1e4
@@ -157,7 +157,7 @@ def test_a_tolerance_out_of_reach_gives_a_warning_and_an_honest_error(tolerance)
     with pytest.warns(ToleranceWarning):
         found = factored_mico(chain, tolerance=tolerance)
     exact = solve("mico", chain, tolerance=1e-12)
-    off = np.abs(found.rows(np.arange(30)) - exact.matrix).max()
+    off = np.abs(found.row(np.arange(30)) - exact.matrix).max()
     assert off <= found.error + exact.error
     assert found.error < 1e-6
 
@@ -169,15 +169,15 @@ def test_rewards_of_any_size(scale):
         chain = CHAINS[name]
         found = factored_mico(Chain(chain.transition, scale * chain.reward, chain.discount), tolerance=1e-6 * scale)
         assert found.error <= 1e-6 * scale
-        assert np.abs(found.rows(0) / scale - dense(chain)[0]).max() <= found.error / scale + 1e-8
+        assert np.abs(found.row(0) / scale - dense(chain)[0]).max() <= found.error / scale + 1e-8
 
 
 def test_rewards_nearer_than_the_tolerance_count_as_one():
     noise = 1e-9 * np.random.default_rng(0).random(40)
     found = factored_mico(Chain(ring(40), bump(40, 3) + noise, 0.9), tolerance=1e-5)
     assert found.error <= 1e-5
-    assert found.rank <= 40
-    assert np.abs(found.rows(0) - dense(Chain(ring(40), bump(40, 3) + noise, 0.9))[0]).max() <= found.error
+    assert found.factors.rank <= 40
+    assert np.abs(found.row(0) - dense(Chain(ring(40), bump(40, 3) + noise, 0.9))[0]).max() <= found.error
 
 
 def test_large_and_sparse():
@@ -187,7 +187,7 @@ def test_large_and_sparse():
     when = (5 - np.arange(size)) % size  # steps until the reward, which then pays once in `size` steps
     paid = np.where(when < 400, discount ** np.minimum(when, 400), 0.0)
     expected = np.where(np.arange(size) == 2, 0.0, paid + paid[2])
-    assert np.abs(found.rows(2) - expected).max() <= found.error + 1e-12
+    assert np.abs(found.row(2) - expected).max() <= found.error + 1e-12
     assert found.error <= 1e-6
 
 
@@ -214,7 +214,8 @@ def test_jax_agrees(name):
         ({"max_basis": 0}, "max_basis must be at least .*, but is 0"),
         ({"max_basis": -3}, "max_basis must be at least .*, but is -3"),
         ({"max_basis": 2.5}, "max_basis must be a whole number, not 2.5"),
-        ({"backend": "torch"}, "backend must be .*, not 'torch'"),
+        ({"backend": "torch"}, "backend must be .*, got 'torch'"),
+        ({"metric": "bisimulation"}, "metric must be 'mico' or 'reduced-mico', got 'bisimulation'"),
     ],
 )
 def test_options_that_are_refused(options, message):
@@ -229,10 +230,10 @@ def test_questions_that_are_refused():
     for ask, message in (
         (lambda: found.pairs(0, 30), r"y holds 30..30, but states are 0..29"),
         (lambda: found.pairs([-1, 3], 0), r"x holds -1..3, but states are 0..29"),
-        (lambda: found.rows(0.5), "x must hold states as integers, not float64"),
-        (lambda: found.rows([0, 99]), r"x holds 0..99, but states are 0..29"),
-        (lambda: found.pairs(0, 1, "bisimulation"), "metric must be 'mico' or 'reduced-mico', not 'bisimulation'"),
-        (lambda: found.rows(0, "U"), "metric must be 'mico' or 'reduced-mico', not 'U'"),
+        (lambda: found.row(0.5), "x must hold states as integers, not float64"),
+        (lambda: found.row([0, 99]), r"x holds 0..99, but states are 0..29"),
+        (lambda: found.factors.pairs(0, 1, "lax"), "metric must be 'mico' or 'reduced-mico', got 'lax'"),
+        (lambda: found.factors.rows(0, "U"), "metric must be 'mico' or 'reduced-mico', got 'U'"),
         (lambda: found.neighbours(0, 0), r"k must lie in 1..29, but is 0"),
         (lambda: found.neighbours(0, 30), r"k must lie in 1..29, but is 30"),
         (lambda: found.neighbours(30, 1), r"x must lie in 0..29, but is 30"),

@@ -73,7 +73,7 @@ def test_factors_of_rewards_far_from_zero(offset):
     mdp, reward = made(offset)
     found = factored_mico(mdp.chain(), tolerance=1e-11)
     for name in ("mico", "reduced-mico"):
-        assert_certified(found.rows(np.arange(S), name), by_hand(reward)[name], found.error)
+        assert_certified(found.factors.rows(np.arange(S), name), by_hand(reward)[name], found.error)
 
 
 @pytest.mark.parametrize("offset", OFFSETS)

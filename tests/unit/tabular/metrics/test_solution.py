@@ -250,8 +250,9 @@ def test_every_function_of_an_mdp_takes_a_problem():
     same(action_values(ROOMS, value), action_values(mdp, value))
     same(optimal(ROOMS)[1], optimal(mdp)[1])
     same(optimal_value(ROOMS), optimal_value(mdp))
-    same(factored_mico(ROOMS).factors, factored_mico(chain).factors)
-    same(factored_mico(ROOMS, "optimal").value, factored_mico(mdp.chain(optimal_policy(mdp))).value)
+    same(factored_mico(ROOMS).factors.psi, factored_mico(chain).factors.psi)
+    optimal_chain = mdp.chain(optimal_policy(mdp))
+    same(factored_mico(ROOMS, "optimal").factors.psi, factored_mico(optimal_chain).factors.psi)
     same(mico_embedding(ROOMS), mico_embedding(chain))
     same(proto_value_functions(ROOMS), proto_value_functions(chain))
     assert bisimulation_relation(ROOMS, tolerance=1e-9) == bisimulation_relation(mdp, tolerance=1e-9)
@@ -279,3 +280,177 @@ def test_solving_imports_neither_jax_nor_what_draws_and_transports():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def other_rooms():
+    """The rooms with a reward that is different and with other rows, as a model of its own."""
+    rng = np.random.default_rng(0)
+    return Problem(MDP(rng.dirichlet(np.ones(3), size=(3, 4)), rng.random((3, 4)), 0.9), names=("one", "two", "three"))
+
+
+def between(metric="mico", policies=True):
+    """A solution between two models, as a solver would make it; its numbers are those of a formula."""
+    matrix = 20 + np.add.outer(np.arange(31.0), 100 * np.arange(3.0))
+    other = other_rooms()
+    own = {"policy": uniform_policy(ROOMS), "other_policy": uniform_policy(other)} if policies else {"policy": None}
+    return solutions.Solution(
+        metric, ROOMS, matrix, reward="mean", tolerance=1e-8, error=1e-9, iterations=3, other=other, **own
+    )
+
+
+def test_distances_between_two_models_are_asked_for_as_those_within_one():
+    found = between()
+    assert repr(found) == "Solution('mico', 31 states and 3 of another model, discount 0.9, dense, error 1e-09)"
+    assert (found.num_states, found.num_columns) == (31, 3)
+    assert found.row(4).tolist() == [24, 124, 224]
+    assert float(found.pairs(30, 2)) == 250
+    assert found.neighbours(0, 3).index.tolist() == [0, 1, 2]  # state 0 of the other model is another state
+    frame = found.to_frame()
+    assert len(frame) == 93
+    assert frame.iloc[-1].tolist() == [30, "three", 250.0]
+    for call in (lambda: found.pairs(0, 3), lambda: found.neighbours(0, 4), found.embedding, found.check_axioms):
+        with pytest.raises(ValueError, match=r"y holds 3|k must lie in 1..3|must be asked of distances within one"):
+            call()
+
+
+def test_between_two_models_the_values_of_both_are_bounded():
+    for policies in (True, False):
+        found = between("mico" if policies else "bisimulation", policies)
+        other = found.other
+        values = [model.mdp.chain().value() if policies else by_sweeps(model.mdp) for model in (ROOMS, other)]
+        gaps = [[found.matrix[x, y] - abs(values[0][x] - values[1][y]) for y in range(3)] for x in range(31)]
+        assert found.value_bound().mean_gap == pytest.approx(np.mean(gaps))
+        assert found.value_bound().broken == np.mean(np.array(gaps) < 0)
+
+
+def test_pictures_between_two_models_show_the_other_ones_states():
+    axes = Figure().subplots(1, 2)
+    found = between()
+    found.plot(axes[0])
+    assert axes[0].images[0].get_array().shape == (31, 3)
+    assert [tick.get_text() for tick in axes[0].get_xticklabels()] == ["one", "two", "three"]
+    found.plot_from(5, axes[1])
+    assert [bar.get_height() for bar in axes[1].patches] == [25, 125, 225]
+    assert {bar.get_facecolor() for bar in axes[1].patches} == {axes[1].patches[0].get_facecolor()}
+
+
+def by_sweeps(mdp):
+    """Optimal values by value iteration."""
+    value = np.zeros(mdp.num_states)
+    for _ in range(400):
+        value = np.max([mdp.reward[:, a] + 0.9 * (kernel @ value) for a, kernel in enumerate(mdp.kernels)], axis=0)
+    return value
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_values_that_a_metric_bounds_are_its_own(name):
+    found = solve(name, ROOMS)
+    expected = ROOMS.mdp.chain().value() if METRICS[name].on == "policy" else by_sweeps(ROOMS.mdp)
+    np.testing.assert_allclose(found.value, expected, rtol=0, atol=1e-9)
+    gap = found.matrix - np.abs(np.subtract.outer(expected, expected))
+    assert found.value_bound() == (pytest.approx((gap < -1e-7).mean()), pytest.approx(gap.mean()))
+    if METRICS[name].on == "policy":
+        np.testing.assert_array_equal(solve(name, ROOMS.mdp.chain()).value, ROOMS.mdp.chain().value())
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_axioms_of_a_solution_allow_for_its_error(name):
+    from mico.tabular.diagnostics import check_axioms
+
+    found = solve(name, ROOMS, tolerance=1e-3)
+    assert found.check_axioms() == check_axioms(found.matrix, 4 * found.error)
+    assert found.check_axioms(0.5).tolerance == 0.5
+    assert ("pseudometric" in found.check_axioms().kinds) == (name not in ("mico", "reduced-mico"))
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_points_of_an_embedding_have_the_distances(name):
+    found = solve(name, ROOMS)
+    points = found.embedding(30)
+    assert points.shape == (31, 30)
+    apart = ((points[:, None] - points) ** 2).sum(axis=2)
+    if name in ("mico", "reduced-mico"):
+        np.testing.assert_allclose(apart, solve("reduced-mico", ROOMS).matrix, rtol=0, atol=1e-7)
+        factored = solve(name, ROOMS, method="factored")
+        assert factored.scaling(2).kept == pytest.approx(found.scaling(2).kept, abs=1e-6)
+    lengths = (points**2).sum(axis=0)
+    assert (np.diff(lengths) <= 1e-9).all()
+    assert 0 < found.scaling(2).kept <= 1
+
+
+def test_only_factored_solutions_have_factors():
+    found = solve("reduced-mico", ROOMS, method="factored")
+    np.testing.assert_allclose(found.factors.rows(3, "mico"), solve("mico", ROOMS).row(3), atol=1e-7)
+    with pytest.raises(ValueError, match="factors must be asked of a factored solution, got Solution"):
+        _ = solve("mico", ROOMS).factors
+
+
+def test_a_table_has_a_line_for_each_pair():
+    chain = make("coin-chain")
+    frame = solve("mico", chain).to_frame()
+    assert list(frame) == ["x", "y", "distance"]
+    assert frame.loc[1, ["x", "y"]].tolist() == ["coin", "before tails"]
+    np.testing.assert_array_equal(frame["distance"].to_numpy().reshape(4, 4), solve("mico", chain).matrix)
+    assert solve("mico", garnet(3, 2, seed=0)).to_frame()["y"].tolist() == [0, 1, 2] * 3
+
+
+SAVED = {
+    "problem": lambda: solve("mico", ROOMS, "optimal"),
+    "names": lambda: solve("bisimulation", make("coin-chain")),
+    "policy of the problem": lambda: solve("mico", make("bound-example"), "problem"),
+    "mdp": lambda: solve("lax-bisimulation", garnet(4, 2, seed=0).mdp),
+    "factors": lambda: solve("reduced-mico", ROOMS, method="factored"),
+    "chain": lambda: solve("pi-bisimulation", garnet(4, 2, seed=0).mdp.chain()),
+    "sparse chain": lambda: solve("mico", ROOMS.mdp.chain()),
+    "chain with a law": lambda: solve("mico", make("random-reward").mdp.chain(reward="sampled"), reward="sampled"),
+    "two models": between,
+}
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_a_saved_solution_is_loaded_with_its_model(tmp_path, kind):
+    before = SAVED[kind]()
+    before.save(tmp_path / "it.npz")
+    after = solutions.Solution.load(tmp_path / "it.npz")
+    assert repr(after) == repr(before)
+    for name in ("metric", "reward", "tolerance", "error", "iterations", "method", "names", "compares"):
+        assert getattr(after, name) == getattr(before, name), name
+    for name in ("policy", "other_policy", "matrix"):
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name), err_msg=name)
+    for name in ("value", "other_value"):  # rows of a chain are normalised once more, which may change a last digit
+        np.testing.assert_allclose(getattr(after, name), getattr(before, name), rtol=1e-14, err_msg=name)
+    assert type(after.model) is type(before.model)
+    assert repr(after.model) == repr(before.model)
+    assert (after.layout is None) == (before.layout is None)
+    if before.layout is not None:
+        np.testing.assert_array_equal(after.layout.cells, before.layout.cells)
+        assert after.layout.goals == before.layout.goals
+    if before.other is None and before.policy is None:
+        again = solve(after.metric, after.model, reward=after.reward)
+        np.testing.assert_allclose(again.matrix, before.matrix, rtol=0, atol=again.error + before.error)
+
+
+def test_files_that_hold_no_solution_are_refused_in_one_line(tmp_path):
+    path = tmp_path / "it.npz"
+    with pytest.raises(ValueError, match=r"path must end in .npz, got .*it.csv"):
+        solve("mico", ROOMS).save(tmp_path / "it.csv")
+    with pytest.raises(ValueError, match="No such file"):
+        solutions.Solution.load(path)
+    solve("mico", make("two-state")).save(path)
+    whole = dict(np.load(path))
+    for change, message in (
+        ({"matrix": None}, "holds no solution of a metric: it has no matrix"),
+        ({"matrix": np.zeros((3, 3))}, r"matrix must have shape \[2, 2\], got \[3, 3\]"),
+        ({"matrix": np.full((2, 2), np.nan)}, "is not finite"),
+        ({"error": -1.0}, "error must be finite and not negative, got -1.0"),
+        ({"metric": 3.0}, "metric must be a word"),
+        ({"iterations": "many"}, "iterations must be a number"),
+        ({"model.kind": "cat"}, "model.kind must be 'problem', 'mdp' or 'chain', got 'cat'"),
+        ({"model.transition": np.ones((2, 1, 2))}, "sums to 2"),
+    ):
+        fields = {key: value for key, value in (whole | change).items() if value is not None}
+        np.savez(path, **fields)
+        with pytest.raises(ValueError, match=message) as caught:
+            solutions.Solution.load(path)
+        assert str(caught.value).startswith(f"{path}: ")
+        assert "\n" not in str(caught.value)

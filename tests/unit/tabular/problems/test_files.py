@@ -1,6 +1,7 @@
 import io
 import json
 import re
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from mico.tabular.mdp import MDP
 from mico.tabular.problems import Layout, Problem, load, make, save
+from mico.tabular.problems.files import stored_states
 
 DOC = Path(__file__).parents[4] / "docs" / "file-format.md"
 DENSE = {"transition": [[[0.25, 0.75]], [[0, 1]]], "reward": [[1.5], [-1]], "discount": 0.9}
@@ -170,7 +172,7 @@ BROKEN = {
     "no states": (SPARSE, {"num_states": 0}, "num_states must be at least 1, but is 0"),
     "too many states": (SPARSE, {"num_states": 10**12}, "lists 3 outcomes, too few for"),
     "outcomes missing": (SPARSE, {"state": [0, 0, 0], "probability": [0.25, 0.25, 0.5]}, "state 1, action 0 sums to 0"),
-    "names of numbers": (DENSE, {"names": [1, 2]}, "names must hold strings"),
+    "names of numbers": (DENSE, {"names": [1, 2]}, r"names\[0\] must be a string, got 1"),
     "one name": (DENSE, {"names": ["x"]}, "names has 1 entries"),
     "bad policy": (DENSE, {"policy": [[1.0], [0.5]]}, "policy of state 1 sums to 0.5"),
     "short policy": (DENSE, {"policy": [[1.0]]}, "policy has shape"),
@@ -247,7 +249,7 @@ def test_archive_of_other_things(tmp_path):
 def test_pickles_are_not_read(tmp_path):
     path = tmp_path / "it.npz"
     np.savez(path, transition=np.array([{"a": 1}], dtype=object), reward=np.ones((1, 1)), discount=np.array(0.5))
-    refused(path, "allow_pickle=False")
+    refused(path, "transition holds Python objects")
 
 
 def reading(path):
@@ -276,3 +278,95 @@ def test_truncated_and_flipped_archives(tmp_path):
         outcomes.append(reading(path))
     assert set(outcomes) <= {"as it was", "refused"}
     assert outcomes.count("refused") > 100
+
+
+def bomb(path, **shapes):
+    """An archive of zeros, some kilobytes that unpack to as many bytes as the shapes say."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, shape in shapes.items():
+            head = io.BytesIO()
+            np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": shape})
+            with archive.open(f"{name}.npy", "w") as member:
+                member.write(head.getvalue())
+                for _ in range(int(np.prod(shape)) * 8 // 2**20):
+                    member.write(bytes(2**20))
+    return path
+
+
+def peak(call):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"it\.npz") as caught:
+            call()
+        return tracemalloc.get_traced_memory()[1], str(caught.value)
+    finally:
+        tracemalloc.stop()
+
+
+def test_archives_are_refused_before_they_are_unpacked(tmp_path):
+    """64 MB behind 64 kB: too large, or of a key that no problem has."""
+    path = bomb(tmp_path / "it.npz", transition=(2048, 2, 2048), reward=(2048, 2), discount=())
+    assert path.stat().st_size < 2**18
+    needed = 8 * (2048 * 2 * 2048 + 2048 * 2 + 1)
+    used, text = peak(lambda: load(path, max_bytes=2**20))
+    assert used < 2**21
+    assert text == f"{path}: max_bytes must be at least {needed} for these arrays, got 1048576"
+    assert stored_states(path) == 2048
+    path = bomb(tmp_path / "it.npz", transition=(1, 1, 1), reward=(1, 1), discount=(), more=(2048, 4096))
+    used, text = peak(lambda: load(path))
+    assert used < 2**21
+    assert "has a key 'more'" in text
+
+
+def test_how_many_states_an_archive_has_is_read_from_its_header(tmp_path):
+    for name, fields in (("dense", DENSE), ("sparse", SPARSE)):
+        assert stored_states(write(tmp_path / f"{name}.npz", fields)) == 2
+    assert stored_states(write(tmp_path / "it.json", DENSE)) == 0
+    assert stored_states(write(tmp_path / "odd.npz", SPARSE | {"num_states": [1, 2]})) == 0
+    assert stored_states(write(tmp_path / "none.npz", {"a": 1})) == 0
+    with pytest.raises(ValueError, match=r"gone.npz: No such file"):
+        stored_states(tmp_path / "gone.npz")
+
+
+def test_json_of_too_many_bytes_is_not_parsed(tmp_path):
+    path = tmp_path / "it.json"
+    path.write_text("[" * 1000)
+    refused(path, "max_bytes must be at least 16000 for JSON of this length, got 15999", max_bytes=15_999)
+    refused(path, "is not JSON", max_bytes=16_000)
+
+
+def test_archives_of_many_members_are_refused(tmp_path):
+    path = tmp_path / "it.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(1001):
+            archive.writestr(f"{number}.npy", b"")
+    refused(path, "holds 1001 members, more than 1000")
+
+
+def test_long_integers_keep_their_digits_where_64_bits_hold_them(tmp_path):
+    for number in (2**63 - 1, -(2**63), 1234567890123456789):
+        path = write(tmp_path / "it.json", SPARSE | {"state": [0, 0, number]})
+        refused(path, rf"state\[2\] = {number} is outside 0..1")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("\ud800", r"names\[1\] must be text without control characters, got '\\ud800'"),
+        ("a\x1b[31m", r"names\[1\] must be text without control characters, got 'a\\x1b\[31m'"),
+        ("a\nb", r"names\[1\] must be text without control characters"),
+        ("a" * 201, r"names\[1\] must have at most 200 characters, got 201"),
+    ],
+)
+def test_names_that_cannot_be_shown_are_refused(tmp_path, suffix, name, message):
+    if suffix == ".npz" and name == "\ud800":
+        pytest.skip("NumPy writes no lone surrogate")
+    refused(write(tmp_path / f"it{suffix}", DENSE | {"names": ["x", name]}), message)
+
+
+def test_names_of_actions_are_kept(tmp_path):
+    for ending in (".npz", ".json"):
+        path = tmp_path / f"it{ending}"
+        save(path, make("frozen-lake"))
+        assert load(path).actions == ("←", "↓", "→", "↑")
