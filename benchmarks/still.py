@@ -5,8 +5,8 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, HostStep
-from mico.deep.types import Spec
+from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs
+from mico.deep.types import Spec, Timestep
 
 
 class Still(AbstractHostEnv):
@@ -44,8 +44,8 @@ class StillEnvs(AbstractHostEnvs):
 
     def send(self, actions: np.ndarray) -> None: ...
 
-    def receive(self) -> HostStep:
+    def receive(self) -> Timestep:
         never = np.zeros(self.num_envs, dtype=bool)
-        return HostStep(self._picture, np.zeros(self.num_envs, np.float32), never, never)
+        return Timestep(np.zeros(self.num_envs, np.float32), self._picture, never, never)
 
     def close(self) -> None: ...

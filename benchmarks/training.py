@@ -34,7 +34,7 @@ from mico.deep.fleet.shards import Parts, even_sizes, usual_sizes
 from mico.deep.learner import update as updates
 from mico.deep.learner.state import TrainState, UpdateMetrics, init_params, init_state
 from mico.deep.metric_losses import MICo
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 
 METRICS = ("none", "mico")
 EPSILON = 0.01  # on both sides: acting at random spares Stable-Baselines3 the network
@@ -277,7 +277,8 @@ def noise(runs: Run, capacity: int) -> Any:
         frames = jax.random.bits(of_frames, (WRITTEN + 1, *ATARI.shape), jnp.uint8)
         action, reward = jnp.arange(WRITTEN) % ATARI.num_actions, jax.random.normal(of_rewards, (WRITTEN,))
         last, never = jnp.arange(WRITTEN) == WRITTEN - 1, jnp.zeros(WRITTEN, bool)
-        return run.replay.add(memory, Step(frames[:-1], action, reward, frames[1:], last, never), begin, run.window)
+        steps = Timestep(reward, frames[1:], last, never, observation_frame=frames[:-1], action=action)
+        return run.replay.add(memory, steps, begin, run.window)
 
     memory = jax.jit(jax.vmap(lambda run: run.replay.init(ATARI)))(runs)
     write = jax.jit(jax.vmap(written, in_axes=(0, 0, None)), donate_argnums=1)

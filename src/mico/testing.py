@@ -155,24 +155,24 @@ def _check_steps(name: str, env: Any) -> None:
                 if spec.num_actions
                 else jax.random.uniform(of_action, spec.action_shape, minval=-1)
             )
-            outcome = env.step(state, action, of_step)
-            return outcome.state, outcome._replace(state=None)
+            return env.step(state, action, of_step)
 
         return frame, jax.lax.scan(step, state, jnp.stack(keys))[1]
 
     keys = jax.random.split(jax.random.key(0), 2)
     first, steps = jax.jit(jax.vmap(play))(keys)
-    for what, frames in (("reset", first[:, None]), ("step", steps.frame), ("step's next_frame", steps.next_frame)):
+    stepped = (("reset_frame", steps.reset_frame), ("next_frame", steps.next_frame))
+    for what, frames in (("reset", first[:, None]), *((f"step's {field}", values) for field, values in stepped)):
         found = (tuple(frames.shape[2:]), str(frames.dtype))
         _require(
             found == (spec.shape, spec.dtype),
             f"{name}: a frame of {what} must be {spec.shape} {spec.dtype}, got {found}",
         )
     _require(bool(jnp.isfinite(steps.reward).all()), f"{name}: a reward is not finite")
-    _require(not bool((steps.terminal & steps.timeout).any()), f"{name}: a step is both terminal and truncated")
-    ended = np.asarray(steps.terminal | steps.timeout)
-    moved = (np.asarray(steps.frame) != np.asarray(steps.next_frame)).reshape(*ended.shape, -1).any(axis=-1)
-    _require(not (moved & ~ended).any(), f"{name}: frame must be next_frame where the episode did not end")
+    _require(not bool((steps.terminal & steps.truncated).any()), f"{name}: a step is both terminal and truncated")
+    ended = np.asarray(steps.ended)
+    moved = (np.asarray(steps.reset_frame) != np.asarray(steps.next_frame)).reshape(*ended.shape, -1).any(axis=-1)
+    _require(not (moved & ~ended).any(), f"{name}: reset_frame must be next_frame where the episode did not end")
     _require(
         _equal(jax.jit(jax.vmap(play))(keys), (first, steps)), f"{name}: played twice by the same keys, it differs"
     )

@@ -90,7 +90,7 @@ def test_steps_without_end_are_refused(name):
 @over_inside
 def test_frames_are_as_announced(name):
     env, _, (played, _), starts = inside(name)
-    for frames in (starts, played.first_frame, played.outcomes.frame, played.outcomes.next_frame):
+    for frames in (starts, played.first_frame, played.steps.reset_frame, played.steps.next_frame):
         assert frames.dtype == env.spec.dtype
         assert frames.shape[-len(env.spec.shape) :] == env.spec.shape
 
@@ -101,12 +101,12 @@ def test_types_are_the_same_after_each_step_and_under_x64(name, x64):
     env = inside(name)[0]
     with jax.enable_x64(x64):
         state, frame = jax.eval_shape(env.reset, jax.random.key(0))
-        outcome = jax.eval_shape(env.step, state, jnp.int32(0), jax.random.key(0))
-    found = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in jax.tree.leaves((outcome.state, outcome.frame))]
+        after, outcome = jax.eval_shape(env.step, state, jnp.int32(0), jax.random.key(0))
+    found = [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in jax.tree.leaves((after, outcome.reset_frame))]
     assert found == [(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in jax.tree.leaves((state, frame))]
     assert not any(weak for _, _, weak in found)
-    assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(outcome)} <= {1, 4}
-    assert [leaf.dtype for leaf in outcome[2:]] == [jnp.float32, frame.dtype, bool, bool]
+    assert {leaf.dtype.itemsize for leaf in jax.tree.leaves((after, outcome))} <= {1, 4}
+    assert [leaf.dtype for leaf in outcome[:5]] == [jnp.float32, frame.dtype, bool, bool, frame.dtype]
 
 
 @over_inside
@@ -122,26 +122,26 @@ def test_equal_keys_give_equal_trajectories_and_others_do_not(name):
     env, keys, (played, others), _ = inside(name)
     again = rollouts(env, keys[0], STEPS)
     assert jax.tree.all(jax.tree.map(np.array_equal, played, again))
-    assert not np.array_equal(played.outcomes.next_frame, others.outcomes.next_frame)
-    assert not np.array_equal(played.outcomes.next_frame[0], played.outcomes.next_frame[1])
+    assert not np.array_equal(played.steps.next_frame, others.steps.next_frame)
+    assert not np.array_equal(played.steps.next_frame[0], played.steps.next_frame[1])
 
 
 @over_inside
 def test_episodes_go_on_until_they_end_and_then_begin_anew(name):
     _, _, (played, _), starts = inside(name)
-    outcomes = played.outcomes
-    over = outcomes.terminal | outcomes.timeout
-    assert np.array_equal(outcomes.frame[~over], outcomes.next_frame[~over])
+    outcomes = played.steps
+    over = outcomes.ended
+    assert np.array_equal(outcomes.reset_frame[~over], outcomes.next_frame[~over])
     always = (starts == starts[0]).all(axis=0)  # what all first frames share
-    assert np.all(outcomes.frame[over][:, always] == starts[0][always])
-    assert np.any(outcomes.frame[over] != outcomes.next_frame[over])
+    assert np.all(outcomes.reset_frame[over][:, always] == starts[0][always])
+    assert np.any(outcomes.reset_frame[over] != outcomes.next_frame[over])
 
 
 @over_inside
 def test_time_outs_come_at_the_limit_and_never_with_a_terminal(name):
     _, _, (played, _), _ = inside(name)
-    assert not np.any(played.outcomes.terminal & played.outcomes.timeout)
-    for terminal, timeout in zip(played.outcomes.terminal, played.outcomes.timeout, strict=True):
+    assert not np.any(played.steps.terminal & played.steps.truncated)
+    for terminal, timeout in zip(played.steps.terminal, played.steps.truncated, strict=True):
         length = 0
         for ended, cut in zip(terminal, timeout, strict=True):
             length += 1
@@ -152,16 +152,16 @@ def test_time_outs_come_at_the_limit_and_never_with_a_terminal(name):
 @over_inside
 def test_rewards_are_finite(name):
     _, _, (played, _), _ = inside(name)
-    assert np.isfinite(played.outcomes.reward).all()
+    assert np.isfinite(played.steps.reward).all()
 
 
 @over_outside
 def test_frames_of_host_environments_are_as_announced(name):
     env, episodes = begun(name, [3, 5])
     first, outcome = episodes.start(), episodes.step(drawn(env.spec)[0].repeat(2, axis=0))
-    for frames in (first, outcome.frame, outcome.next_frame):
+    for frames in (first, outcome.reset_frame, outcome.next_frame):
         assert (frames.shape, str(frames.dtype)) == ((2, *env.spec.shape), env.spec.dtype)
-    assert (outcome.reward.dtype, outcome.terminal.dtype, outcome.timeout.dtype) == (np.float32, bool, bool)
+    assert (outcome.reward.dtype, outcome.terminal.dtype, outcome.truncated.dtype) == (np.float32, bool, bool)
 
 
 @over_outside
@@ -178,11 +178,11 @@ def test_host_episodes_end_and_begin_anew(name):
     length = np.zeros(2, dtype=int)
     for outcome in outcomes:
         length += 1
-        over = outcome.terminal | outcome.timeout
-        assert np.array_equal(outcome.timeout, (length == LIMIT) & ~outcome.terminal)
-        assert np.array_equal(outcome.frame[~over], outcome.next_frame[~over])
+        over = outcome.ended
+        assert np.array_equal(outcome.truncated, (length == LIMIT) & ~outcome.terminal)
+        assert np.array_equal(outcome.reset_frame[~over], outcome.next_frame[~over])
         assert np.isfinite(outcome.reward).all()
-        assert not any(np.array_equal(outcome.frame[i], outcome.next_frame[i]) for i in np.flatnonzero(over))
+        assert not any(np.array_equal(outcome.reset_frame[i], outcome.next_frame[i]) for i in np.flatnonzero(over))
         length[over] = 0
     assert name in LASTING or any(outcome.terminal.any() for outcome in outcomes)
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from mico.deep.envs import AbstractEnv, Outcome
-from mico.deep.types import Spec
+from mico.deep.envs import AbstractEnv
+from mico.deep.types import Spec, Timestep
 
 LIMIT = 9
 
@@ -46,12 +46,12 @@ class PointMass(AbstractEnv):
         speed = state.speed / 2 + action[0] / 4 + action[1] / 8
         after = State(state.place + speed, speed, state.time + 1)
         terminal = jnp.abs(after.place) > 1
-        timeout = (after.time >= self.max_steps) & ~terminal
+        truncated = (after.time >= self.max_steps) & ~terminal
         reward = 1 - jnp.abs(after.place) - jnp.abs(action).sum() / 8
         begun, first = self.reset(key)
-        going = jax.tree.map(lambda new, old: jnp.where(terminal | timeout, new, old), begun, after)
-        frame = jnp.where(terminal | timeout, first, _frame(after))
-        return Outcome(going, frame, reward, _frame(after), terminal, timeout)
+        going = jax.tree.map(lambda new, old: jnp.where(terminal | truncated, new, old), begun, after)
+        frame = jnp.where(terminal | truncated, first, _frame(after))
+        return going, Timestep(reward, _frame(after), terminal, truncated, frame)
 
 
 def _frame(state):

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 
 
 class Episodic(NamedTuple):
@@ -31,11 +32,11 @@ class Reference:
 
     def add(self, step):
         previous = self.steps[-1] if self.steps else None
-        fresh = previous is None or previous.terminal or previous.timeout
+        fresh = previous is None or previous.terminal or previous.truncated
         self.begins.append(len(self.steps) if fresh else self.begins[-1])
         self.places.append(self.num_frames)
         self.steps.append(step)
-        self.num_frames += 2 if self.after == "true-frame" and (step.terminal or step.timeout) else 1
+        self.num_frames += 2 if self.after == "true-frame" and (step.terminal or step.truncated) else 1
 
     def sampleable(self):
         return {i for i in range(len(self.steps)) if self._is_kept(i) and self._is_complete(i)}
@@ -60,7 +61,7 @@ class Reference:
         taken = []
         for j in range(i, min(i + self.length, len(self.steps))):
             taken.append(j)
-            if self.steps[j].terminal or self.steps[j].timeout:
+            if self.steps[j].terminal or self.steps[j].truncated:
                 break
         return taken
 
@@ -72,15 +73,15 @@ class Reference:
         taken = self._taken(i)
         last = self.steps[taken[-1]]
         followed = taken[-1] + 1 < len(self.steps)
-        if last.terminal or last.timeout:
-            return self.after == "true-frame" or (followed and not last.timeout)
+        if last.terminal or last.truncated:
+            return self.after == "true-frame" or (followed and not last.truncated)
         return followed and len(taken) == self.length
 
     def _seen(self, i):
-        return self._observation([self.steps[j].frame for j in range(self.begins[i], i + 1)])
+        return self._observation([self.steps[j].observation_frame for j in range(self.begins[i], i + 1)])
 
     def _led_to(self, i):
-        history = [self.steps[j].frame for j in range(self.begins[i], i + 1)]
+        history = [self.steps[j].observation_frame for j in range(self.begins[i], i + 1)]
         if self.after == "reset-frame" and self.steps[i].terminal:  # Dopamine writes stack − 1 blank frames there
             return self._seen(i + 1) if self.stack == 1 else self._observation([*history, np.zeros_like(history[0])])
         return self._observation([*history, self.steps[i].next_frame])
@@ -100,16 +101,15 @@ def episodes(spec: Spec, count: int, seed: int):
         left -= 1
         following = _frame(spec, rng)
         action, reward = np.int32(rng.integers(spec.num_actions)), np.float32(rng.normal())
-        steps.append(
-            Step(frame, action, reward, following, np.bool_(left == 0 and not cut), np.bool_(left == 0 and cut))
-        )
+        ends = np.bool_(left == 0 and not cut), np.bool_(left == 0 and cut)
+        steps.append(Timestep(reward, following, *ends, observation_frame=frame, action=action))
         frame = following if left else None
     return steps
 
 
 def together(steps):
     """Steps as one, with a leading axis."""
-    return Step(*(np.stack(values) for values in zip(*steps, strict=True)))
+    return jax.tree.map(lambda *values: np.stack(values), *steps)
 
 
 def _frame(spec, rng):

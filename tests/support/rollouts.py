@@ -1,18 +1,19 @@
 """Random play in environments inside JAX."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from mico.deep.envs import Outcome
+from mico.deep.types import Timestep
 
 
 class Rollout(NamedTuple):
     first_frame: jax.Array
     actions: jax.Array
-    outcomes: Outcome  # `state` is the one after each step
+    states: Any  # after each step
+    steps: Timestep
 
 
 @partial(jax.jit, static_argnames="steps")
@@ -22,12 +23,12 @@ def rollout(env, key, steps):
     actions = jax.random.randint(action_key, (steps,), 0, env.spec.num_actions, dtype=jnp.int32)
 
     def step(state, at):
-        outcome = env.step(state, *at)
-        return outcome.state, outcome
+        state, timestep = env.step(state, *at)
+        return state, (state, timestep)
 
     state, first_frame = env.reset(reset_key)
-    outcomes = jax.lax.scan(step, state, (actions, jax.random.split(key, steps)))[1]
-    return Rollout(first_frame, actions, outcomes)
+    states, timesteps = jax.lax.scan(step, state, (actions, jax.random.split(key, steps)))[1]
+    return Rollout(first_frame, actions, states, timesteps)
 
 
 @partial(jax.jit, static_argnames="steps")

@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from mico.deep.envs import AbstractEnv, Outcome
-from mico.deep.types import Spec
+from mico.deep.envs import AbstractEnv
+from mico.deep.types import Spec, Timestep
 
 
 class RiverSwim(AbstractEnv):
@@ -38,4 +38,4 @@ class RiverSwim(AbstractEnv):
         frame, truncated = jnp.arange(self.length) == moved, time + 1 >= self.max_steps
         new, first = self.reset(of_reset)
         state = jax.tree.map(lambda one, other: jnp.where(truncated, one, other), new, (moved, time + 1))
-        return Outcome(state, jnp.where(truncated, first, frame), reward, frame, jnp.array(False), truncated)
+        return state, Timestep(reward, frame, jnp.array(False), truncated, jnp.where(truncated, first, frame))

@@ -1,7 +1,7 @@
 """One task of the DeepMind Control suite (Tassa et al., 2018); no other file imports dm_control."""
 
 import math
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 from absl import logging
@@ -16,14 +16,6 @@ _ENDLESS = 1_000  # control steps of tasks without a time limit: as many as thos
 _DRAWN = ("lqr",)  # domains whose model itself is drawn at random, when it is loaded
 
 logging.set_verbosity(logging.ERROR)  # or models greet on stderr
-
-
-class Outcome(NamedTuple):
-    """What came of an action: `terminal` and `timeout` are never both true."""
-
-    reward: float
-    terminal: bool
-    timeout: bool
 
 
 @final
@@ -43,8 +35,12 @@ class Task:
             self._env.task.random.seed(seed)
         self._seen, self._steps, self._over = self._env.reset(), 0, False
 
-    def step(self, action: Float[np.ndarray, " A"]) -> Outcome:
-        """The sum of the rewards of `action_repeat` control steps, or of those up to the end of the episode."""
+    def step(self, action: Float[np.ndarray, " A"]) -> tuple[float, bool, bool]:
+        """Repeat an action for `action_repeat` control steps, or up to the end of the episode.
+
+        Returns:
+            The sum of their rewards, whether the episode ended, and whether it was truncated instead.
+        """
         if self._over:
             raise RuntimeError("the episode is over: a reset must come before the next action")
         # The suite raises at a number that is not finite, and with one broken run its whole fleet would stop.
@@ -58,7 +54,7 @@ class Task:
         self._steps += 1
         terminal = bool(self._seen.last() and self._seen.discount == 0)
         self._over = self._seen.last() or self._steps >= self._max_steps
-        return Outcome(reward, terminal, self._over and not terminal)
+        return reward, terminal, self._over and not terminal
 
     def frame(self) -> Shaped[np.ndarray, "..."]:
         """What is seen now: an image, or the numbers of the state one after the other."""

@@ -28,7 +28,7 @@ class Play(NamedTuple):
 
 def row(shape: tuple[int, ...], dtype: str) -> np.dtype:
     """What a worker writes into the memory that it shares."""
-    fields = [("frame", dtype, shape), ("reward", np.float32), ("terminal", bool), ("timeout", bool)]
+    fields = [("frame", dtype, shape), ("reward", np.float32), ("terminal", bool), ("truncated", bool)]
     return np.dtype(fields, align=True)
 
 
@@ -37,7 +37,7 @@ def play(task: "Task", order: Play, seen: Shaped[np.ndarray, " 1"]) -> None:
     if order.seed is not None:
         task.reset(order.seed)
     for action in order.actions:
-        seen["reward"], seen["terminal"], seen["timeout"] = task.step(action)
+        seen["reward"], seen["terminal"], seen["truncated"] = task.step(action)
     seen["frame"] = task.frame()
 
 

@@ -69,7 +69,7 @@ class Workers:
             self._order(index, Play(None, [action]))
 
     def receive(self) -> Shaped[np.ndarray, " N"]:
-        """Waits for all, and gives back frame, reward, terminal and timeout of each."""
+        """Wait for all, and return frame, reward, terminal and truncated of each."""
         for index in range(len(self._processes)):
             self._wait(index)
         return self._seen.copy()

@@ -34,18 +34,33 @@ class Params(NamedTuple):
     metric: Any
 
 
-class Step(NamedTuple):
-    """One step of an environment: what was seen and done, what it paid, and what was seen then.
+class Timestep(NamedTuple):
+    """One step of one or several environments, in JAX's arrays or NumPy's; axes of time or environments come first.
 
-    `next_frame` is the true one, also where the episode ended with it: by a terminal, or cut off by a time-out.
+    An environment fills in what it knows; whoever steps it adds the rest.
+
+    Attributes:
+        reward: The reward of the action.
+        next_frame: The frame that the action led to, also where the episode ended with it.
+        terminal: Whether the episode ended there.
+        truncated: Whether the episode was cut off there by a time limit; never together with `terminal`.
+        reset_frame: The frame to act on next: `next_frame`, or the first one of the next episode.
+        observation_frame: The frame before the action.
+        action: The action.
     """
 
-    frame: Shaped[Array, "..."]
-    action: Shaped[Array, "..."]
-    reward: Float[Array, "..."]
-    next_frame: Shaped[Array, "..."]
-    terminal: Bool[Array, "..."]
-    timeout: Bool[Array, "..."]
+    reward: Any
+    next_frame: Any
+    terminal: Any
+    truncated: Any
+    reset_frame: Any = None
+    observation_frame: Any = None
+    action: Any = None
+
+    @property
+    def ended(self) -> Any:
+        """Whether the episode ended in either way."""
+        return self.terminal | self.truncated
 
 
 class FirstTransition(NamedTuple):

@@ -62,7 +62,7 @@ def test_states_are_all_numbers_of_the_observation_in_order(domain, name, size):
     ours.reset(5)
     for action in actions(3, size):
         np.testing.assert_array_equal(ours.frame(), naive.state(), strict=True)
-        assert ours.step(action).reward == naive.step(action)
+        assert ours.step(action)[0] == naive.step(action)
 
 
 def test_actions_are_scaled_to_the_bounds_of_the_task():
@@ -73,7 +73,7 @@ def test_actions_are_scaled_to_the_bounds_of_the_task():
     np.testing.assert_array_equal([own.minimum, own.maximum], bounds)
     ours.reset(1)
     for action in actions(3, 12):
-        assert ours.step(action).reward == pytest.approx(naive.step(action), rel=1e-6)
+        assert ours.step(action)[0] == pytest.approx(naive.step(action), rel=1e-6)
         np.testing.assert_allclose(ours.frame(), naive.state(), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(ours._env.physics.control(), naive.env.physics.control(), atol=1e-12)
 
@@ -102,7 +102,7 @@ def test_steps_may_be_fewer_or_more_than_the_suite_has(max_steps):
     ours = task("cartpole", "balance", max_steps=max_steps)
     for seed in (0, 1):
         ours.reset(seed)
-        assert [ours.step(np.zeros(1, np.float32)).timeout for _ in range(max_steps)].index(True) == max_steps - 1
+        assert [ours.step(np.zeros(1, np.float32))[2] for _ in range(max_steps)].index(True) == max_steps - 1
 
 
 @pytest.mark.parametrize("max_steps", [None, 3])

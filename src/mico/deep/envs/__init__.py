@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from mico._registry import Registry
 from mico._suggestions import near
-from mico.deep.envs.api import AbstractEnv, Outcome
+from mico.deep.envs.api import AbstractEnv
 from mico.deep.envs.host.atari import Atari
 from mico.deep.envs.host.control import Control
-from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, Episodes, HostOutcome, HostStep
+from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, Episodes
 from mico.deep.envs.host.gym import Gym
 from mico.deep.envs.mdp import Tabular, is_problem_file
 from mico.deep.envs.minatar.minatar import MinAtar
@@ -94,10 +94,7 @@ __all__ = [
     "EnvName",
     "Episodes",
     "Gym",
-    "HostOutcome",
-    "HostStep",
     "MinAtar",
-    "Outcome",
     "Tabular",
     "environment",
     "split_name",

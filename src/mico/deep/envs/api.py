@@ -1,28 +1,14 @@
 """What the agents' loop asks of an environment that lives inside JAX."""
 
 import abc
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped, UInt8
+from jaxtyping import Array, Key, PyTree, Shaped, UInt8
 
 from mico.deep.envs import naming
 from mico.deep.extensions import ConfigModule
-from mico.deep.types import Spec
-
-
-class Outcome(NamedTuple):
-    """One step with automatic reset: where the episode ended, `state` and `frame` are those of the next one.
-
-    `next_frame` is the true frame after the step, also at an end; `terminal` and `timeout` are never both true.
-    """
-
-    state: PyTree
-    frame: Shaped[Array, "..."]
-    reward: Float[Array, ""]
-    next_frame: Shaped[Array, "..."]
-    terminal: Bool[Array, ""]
-    timeout: Bool[Array, ""]
+from mico.deep.types import Spec, Timestep
 
 
 class AbstractEnv(ConfigModule):
@@ -68,5 +54,9 @@ class AbstractEnv(ConfigModule):
         """A new episode: its state and its first frame."""
 
     @abc.abstractmethod
-    def step(self, state: PyTree, action: Shaped[Array, "..."], key: Key[Array, ""]) -> Outcome:
-        """The outcome of an action, in types that do not depend on x64."""
+    def step(self, state: PyTree, action: Shaped[Array, "..."], key: Key[Array, ""]) -> tuple[PyTree, Timestep]:
+        """Take an action, and reset where the episode ends with it; types must not depend on x64.
+
+        Returns:
+            The state to act in next, and the step with its `reset_frame`; the frame before the action may be left out.
+        """

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from mico.deep.envs.api import AbstractEnv, Outcome
+from mico.deep.envs.api import AbstractEnv
 from mico.deep.fields import check_choices, check_minimum
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 from mico.tabular import MDP, Outcomes, Problem, load, make
 
 Start = Literal["uniform"] | int
@@ -138,19 +138,19 @@ class Tabular(AbstractEnv):
         position = starts[jax.random.randint(key, (), 0, starts.size, dtype=jnp.int32)]
         return State(position, jnp.zeros((), jnp.int32)), self._frame(position)
 
-    def step(self, state: State, action: Int[Array, ""], key: Key[Array, ""]) -> Outcome:
+    def step(self, state: State, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[State, Timestep]:
         chance_key, reset_key = jax.random.split(key)
         here = state.position, action
         outcome = (jax.random.uniform(chance_key, dtype=jnp.float32) >= self.table.level[here]).sum(dtype=jnp.int32)
         position, reward = self.table.next_state[here][outcome], self.table.reward[here][outcome]
         moved = State(position, state.time + 1)
         terminal = self.table.ends[position]
-        timeout = (moved.time >= self.max_steps) & ~terminal
+        truncated = (moved.time >= self.max_steps) & ~terminal
         next_frame = self._frame(position)
         after, frame = jax.tree.map(
-            lambda new, old: jnp.where(terminal | timeout, new, old), self.reset(reset_key), (moved, next_frame)
+            lambda new, old: jnp.where(terminal | truncated, new, old), self.reset(reset_key), (moved, next_frame)
         )
-        return Outcome(after, frame, reward, next_frame, terminal, timeout)
+        return after, Timestep(reward, next_frame, terminal, truncated, frame)
 
     def _frame(self, position: Int[Array, ""]) -> Bool[Array, "..."]:
         if self.map is None:

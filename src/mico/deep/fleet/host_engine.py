@@ -76,7 +76,7 @@ class Hosted:
         fleet, rows, each, made, losses = jax.tree.leaves(self._fleet), self._rows.array, [], [], None
         self._send(stopped)
         for now in times:
-            self._rows.write(cast(np.ndarray, self._actions), self._episodes.receive(), now)
+            self._rows.write(self._episodes.receive(), now)
             if programs.learn is not None and self._due(now):
                 held, notes = programs.learn(fleet, held, rows)
             else:

@@ -12,12 +12,11 @@ from mico.deep.config.run import Run
 from mico.deep.fleet import pinned_io
 from mico.deep.fleet.batching import update_fleet
 from mico.deep.fleet.jax_engine import COMPILER_OPTIONS
-from mico.deep.fleet.pinned_io import Taken
 from mico.deep.learner import acting
 from mico.deep.learner.keys import play_keys
 from mico.deep.learner.state import EnvCarry, TrainState, UpdateMetrics, init_state
 from mico.deep.replay.replay import ReplayState
-from mico.deep.types import Params
+from mico.deep.types import Params, Timestep
 
 
 class Apart(NamedTuple):
@@ -111,31 +110,30 @@ def _played(
     run: Run, params: Params, memory: ReplayState, episode: EnvCarry, row: UInt8[Array, " K"]
 ) -> tuple[ReplayState, EnvCarry, Float[Array, " numbers"]]:
     """A step that was taken is remembered, and the next action is chosen."""
-    taken = pinned_io.taken(row, episode.stack, run.env.spec)
-    memory = _remembered(run, memory, taken)
-    return memory, *_chosen(run, params, episode, taken, None)
+    step, time = pinned_io.taken(row, episode.stack, run.env.spec)
+    memory = _remembered(run, memory, step, time)
+    return memory, *_chosen(run, params, episode, step, time, None)
 
 
 def _learnt(fleet: Run, state: TrainState, rows: UInt8[Array, "N K"]) -> tuple[TrainState, Float[Array, "N numbers"]]:
     """The same of all runs, with an update in between."""
-    taken = jax.vmap(partial(pinned_io.taken, spec=fleet.env.spec))(rows, state.episode.stack)
-    state = state._replace(memory=jax.vmap(_remembered)(fleet, state.memory, taken))
-    state, losses = update_fleet(fleet, state, taken.time[0] + 1)
-    episode, notes = jax.vmap(_chosen)(fleet, state.params, state.episode, taken, losses)
+    step, time = jax.vmap(partial(pinned_io.taken, spec=fleet.env.spec))(rows, state.episode.stack)
+    state = state._replace(memory=jax.vmap(_remembered)(fleet, state.memory, step, time))
+    state, losses = update_fleet(fleet, state, time[0] + 1)
+    episode, notes = jax.vmap(_chosen)(fleet, state.params, state.episode, step, time, losses)
     return state._replace(episode=episode), notes
 
 
-def _remembered(run: Run, memory: ReplayState, taken: Taken) -> ReplayState:
-    steps = jax.tree.map(lambda leaf: leaf[None], taken.step)
-    return acting.add_to_replay(run, memory, steps, taken.time)
+def _remembered(run: Run, memory: ReplayState, step: Timestep, time: Int[Array, ""]) -> ReplayState:
+    return acting.add_to_replay(run, memory, jax.tree.map(lambda leaf: leaf[None], step), time)
 
 
 def _chosen(
-    run: Run, params: Params, episode: EnvCarry, taken: Taken, losses: UpdateMetrics | None
+    run: Run, params: Params, episode: EnvCarry, step: Timestep, time: Int[Array, ""], losses: UpdateMetrics | None
 ) -> tuple[EnvCarry, Float[Array, " numbers"]]:
     """The episode after a step, and a note for the host."""
-    episode, ended = acting.advance_episode(episode, taken.step, None, taken.frame)
-    return episode, pinned_io.note(ended, losses, _action(run, params, episode, taken.time + 1))
+    episode, ended = acting.advance_episode(episode, step, None)
+    return episode, pinned_io.note(ended, losses, _action(run, params, episode, time + 1))
 
 
 def _action(run: Run, params: Params, episode: EnvCarry, time: Int[Array, ""]) -> Shaped[Array, "..."]:

@@ -15,7 +15,7 @@ from mico.deep.fleet.batching import diagnose_fleet
 from mico.deep.learner import acting, update
 from mico.deep.learner.keys import play_keys, reset_key
 from mico.deep.learner.state import EnvCarry, EpisodeEnd, TrainState, UpdateMetrics, init_state
-from mico.deep.types import Params, Step
+from mico.deep.types import Params, Timestep
 
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
 # A GPU may do at once what does not wait for each other, a fifth less time for 64 runs; other devices ignore it.
@@ -159,19 +159,19 @@ def look(fleet: Run, state: TrainState, time: Int[Array, ""]) -> dict[str, Float
 
 def _played(
     run: Run, state: TrainState, times: Int[Array, " k"], keys: Key[Array, "k 3"]
-) -> tuple[EnvCarry, tuple[Step, EpisodeEnd]]:
+) -> tuple[EnvCarry, tuple[Timestep, EpisodeEnd]]:
     """The steps of one run between two updates."""
     epsilon = jax.vmap(run.schedule.exploration)(times)
 
     def step(
         episode: EnvCarry, now: tuple[Key[Array, "3"], Float[Array, ""]]
-    ) -> tuple[EnvCarry, tuple[Step, EpisodeEnd]]:
+    ) -> tuple[EnvCarry, tuple[Timestep, EpisodeEnd]]:
         keys, epsilon = now
         action = acting.act(run, state.params, episode.stack, epsilon, keys)
-        outcome = cast(AbstractEnv, run.env).step(episode.env, action, keys[2])
-        seen = (episode.stack[-1], action, outcome.reward, outcome.next_frame, outcome.terminal, outcome.timeout)
-        episode, ended = acting.advance_episode(episode, Step(*seen), outcome.state, outcome.frame)
-        return episode, (Step(*seen), ended)
+        env, taken = cast(AbstractEnv, run.env).step(episode.env, action, keys[2])
+        taken = taken._replace(observation_frame=episode.stack[-1], action=action)
+        episode, ended = acting.advance_episode(episode, taken, env)
+        return episode, (taken._replace(reset_frame=None), ended)
 
     unrolled = 1 if jax.default_backend() == "cpu" else min(run.schedule.update_period, _UNROLLED)
     return jax.lax.scan(step, state.episode, (keys, epsilon), unroll=unrolled)

@@ -8,28 +8,19 @@ import math
 import select
 import time as clock
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Num, Shaped, UInt8
 
-from mico.deep.envs import HostOutcome
 from mico.deep.fleet.jax_engine import Happened
 from mico.deep.learner.state import EpisodeEnd, UpdateMetrics
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 
 _NUMBERS = len(EpisodeEnd._fields) + len(UpdateMetrics._fields)  # of a note, before those of the action
 _PATIENCE = 1e-3  # seconds: steps are done by then, where no update is before them
-
-
-class Taken(NamedTuple):
-    """A step of one run that was taken: what came of it, the frame to act on next, and when."""
-
-    step: Step
-    frame: Shaped[Array, "..."]
-    time: Int[Array, ""]
 
 
 def on_host(device: Any) -> Any:
@@ -53,11 +44,11 @@ class Rows:
         self._numbers, self._time = rows[:, 2 * pixels : -4].view(np.float32), rows[:, -4:].view(np.int32)
         self._count, self._size = count, size
 
-    def write(self, actions: Shaped[np.ndarray, "N ..."], outcome: HostOutcome, time: int) -> None:
-        self._frame[...] = outcome.frame.reshape(self._count, -1)
-        self._next_frame[...] = outcome.next_frame.reshape(self._count, -1)
-        self._numbers[:, : self._size] = actions.reshape(self._count, -1)
-        for at, ends in enumerate((outcome.reward, outcome.terminal, outcome.timeout), start=self._size):
+    def write(self, step: Timestep, time: int) -> None:
+        self._frame[...] = step.reset_frame.reshape(self._count, -1)
+        self._next_frame[...] = step.next_frame.reshape(self._count, -1)
+        self._numbers[:, : self._size] = step.action.reshape(self._count, -1)
+        for at, ends in enumerate((step.reward, step.terminal, step.truncated), start=self._size):
             self._numbers[:, at] = ends
         self._time[...] = time
 
@@ -89,15 +80,15 @@ def left(array: Num[Array, "N K"]) -> Num[np.ndarray, "N K"]:
     return seen(array.block_until_ready()).copy()
 
 
-def taken(row: UInt8[Array, " K"], stack: Shaped[Array, "S ..."], spec: Spec) -> Taken:
-    """What a row says; the newest frame of the stack is what was seen before."""
+def taken(row: UInt8[Array, " K"], stack: Shaped[Array, "S ..."], spec: Spec) -> tuple[Timestep, Int[Array, ""]]:
+    """What a row says, and when; the newest frame of the stack is what was seen before."""
     pixels = _pixels(spec)
     frame, next_frame, rest = jnp.split(row, [pixels, 2 * pixels])
     frame, next_frame = (_read(part, spec.dtype).reshape(spec.shape) for part in (frame, next_frame))
     numbers, (time,) = _read(rest[:-4], "float32"), _read(rest[-4:], "int32")
     action = numbers[:-3].reshape(spec.action_shape).astype(spec.action_dtype)
-    reward, terminal, timeout = numbers[-3:]
-    return Taken(Step(stack[-1], action, reward, next_frame, terminal > 0, timeout > 0), frame, time)
+    reward, terminal, truncated = numbers[-3:]
+    return Timestep(reward, next_frame, terminal > 0, truncated > 0, frame, stack[-1], action), time
 
 
 def note(ended: EpisodeEnd, losses: UpdateMetrics | None, action: Shaped[Array, "..."]) -> Float[Array, " numbers"]:

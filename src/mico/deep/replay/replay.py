@@ -12,7 +12,7 @@ from mico.deep.fields import check_choices, check_minimum, static_field
 from mico.deep.replay import frame_stack, sum_tree
 from mico.deep.replay.nstep import Window, find_completion, gather_batch
 from mico.deep.replay.ring import Layout, ReplayState, append, init_replay
-from mico.deep.types import Batch, Spec, Step
+from mico.deep.types import Batch, Spec, Timestep
 
 _LEAST = 1e-10  # keeps priorities and weights off 0
 
@@ -63,7 +63,7 @@ class Replay(eqx.Module):
         leaves = jax.tree.leaves(jax.eval_shape(lambda: self.init(spec)))
         return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
-    def add(self, memory: ReplayState, steps: Step, time: Int[Array, ""], window: Window) -> ReplayState:
+    def add(self, memory: ReplayState, steps: Timestep, time: Int[Array, ""], window: Window) -> ReplayState:
         """The memory after k more steps, `time` of them having been added before."""
         count = steps.action.shape[0]
         self.check_capacity(window, count)

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped, UInt8
 
 from mico.deep.replay.frame_stack import flatten
 from mico.deep.replay.sum_tree import SumTree
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 
 TERMINAL, TIMEOUT = 1, 2  # how a step ended its episode; 0 where it did not
 
@@ -86,16 +86,16 @@ def read(ring: Shaped[Array, "capacity ..."], numbers: Int[Array, "..."]) -> Sha
     return ring.at[numbers % ring.shape[0]].get(mode="promise_in_bounds")
 
 
-def append(memory: ReplayState, steps: Step, time: Int[Array, ""]) -> ReplayState:
+def append(memory: ReplayState, steps: Timestep, time: Int[Array, ""]) -> ReplayState:
     """Both rings after k more steps, `time` of them having come before, and without what these overwrote."""
     count = steps.action.shape[0]
     order = jnp.arange(count, dtype=jnp.int32)
     numbers = time + order
-    ended = steps.terminal | steps.timeout
+    ended = steps.ended
     kept = ended if memory.layout.next == "true-frame" else jnp.zeros_like(ended)
     frame = memory.num_frames + order + jnp.cumsum(kept, dtype=jnp.int32) - kept
     age, next_age = _ages(memory, ended)
-    end = jnp.where(steps.terminal, TERMINAL, jnp.where(steps.timeout, TIMEOUT, 0))
+    end = jnp.where(steps.terminal, TERMINAL, jnp.where(steps.truncated, TIMEOUT, 0))
     new, place = StepColumns(frame, age, steps.action, steps.reward, end.astype(jnp.uint8)), numbers % memory.capacity
     memory = replace(
         memory,
@@ -109,10 +109,10 @@ def append(memory: ReplayState, steps: Step, time: Int[Array, ""]) -> ReplayStat
 
 
 def _with_frames(
-    memory: ReplayState, steps: Step, frame: Int[Array, " k"], kept: Bool[Array, " k"]
+    memory: ReplayState, steps: Timestep, frame: Int[Array, " k"], kept: Bool[Array, " k"]
 ) -> Shaped[Array, "capacity row"]:
     """The ring of frames after one scatter, which drops the last frames that are not kept."""
-    slot, row = frame % memory.capacity, flatten(steps.frame, memory.layout.spec)
+    slot, row = frame % memory.capacity, flatten(steps.observation_frame, memory.layout.spec)
     if memory.layout.next == "true-frame":
         slot = jnp.concatenate([slot, jnp.where(kept, (frame + 1) % memory.capacity, memory.capacity)])
         row = jnp.concatenate([row, flatten(steps.next_frame, memory.layout.spec)])

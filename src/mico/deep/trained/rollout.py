@@ -193,10 +193,9 @@ def _play_chunk(
     def step_one(world: tuple[Any, Shaped[Array, "S ..."]], key: Key[Array, ""]) -> tuple[Any, Steps]:
         (env, stack), keys = world, jax.random.split(key, 3)
         seen = _decide(run, params, stack, chance.epsilon, keys, details=details)
-        outcome = cast(AbstractEnv, run.env).step(env, seen["action"], keys[2])
-        ended = outcome.terminal | outcome.timeout
-        stack = _follow(stack, outcome.frame, ended)
-        return (outcome.state, stack), Steps(outcome.reward, ended, seen if details else None)
+        env, step = cast(AbstractEnv, run.env).step(env, seen["action"], keys[2])
+        stack = _follow(stack, step.reset_frame, step.ended)
+        return (env, stack), Steps(step.reward, step.ended, seen if details else None)
 
     def step_all(worlds: Any, key: Key[Array, ""]) -> tuple[Any, Steps]:
         return jax.vmap(step_one)(worlds, jax.random.split(key, worlds[1].shape[0]))
@@ -224,11 +223,10 @@ def _on_host(
             seen = jax.device_get(_decide_all(run, trained.params, stack, chance.epsilon, keys, details))
             if drawn is not None and image_side:
                 seen["image"] = shrunk(drawn.render(), image_side)[None]
-            outcome = envs.step(np.asarray(seen["action"]))
-            ended = outcome.terminal | outcome.timeout
+            step = envs.step(np.asarray(seen["action"]))
             own = {name: column[None] for name, column in seen.items()} if details else None
-            yield Steps(outcome.reward[None], ended[None], own)
-            stack = _follow_all(stack, outcome.frame, ended)
+            yield Steps(step.reward[None], step.ended[None], own)
+            stack = _follow_all(stack, step.reset_frame, step.ended)
     finally:
         envs.close()
 

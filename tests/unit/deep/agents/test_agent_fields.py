@@ -14,7 +14,7 @@ from mico.deep.learner import acting, update
 from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.replay.replay import Replay
-from mico.deep.types import Step, Views
+from mico.deep.types import Timestep, Views
 from small_runs import NETWORK, SMALL, small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -80,7 +80,8 @@ def clipped_rewards(name, field, one, other):
 def learner_steps(rewards, spec):
     """Steps through some states that pay these rewards."""
     batch, never = small_batch(spec, len(rewards)), jnp.zeros(len(rewards), bool)
-    return Step(batch.observation, batch.action, jnp.asarray(rewards), batch.next_observation, never, never)
+    seen = {"observation_frame": batch.observation, "action": batch.action}
+    return Timestep(jnp.asarray(rewards), batch.next_observation, never, never, **seen)
 
 
 @cache

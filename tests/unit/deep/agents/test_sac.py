@@ -13,7 +13,7 @@ from mico.deep.learner import acting
 from mico.deep.learner import update as updates
 from mico.deep.learner.state import TrainState, init_params
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
-from mico.deep.types import Batch, Features, FirstTransition, Step, Views
+from mico.deep.types import Batch, Features, FirstTransition, Timestep, Views
 from plain_actor import pieces
 from small_runs import CONTINUOUS, small_agent, small_batch, small_run, two_networks
 
@@ -232,7 +232,8 @@ def update(quick_compilation):
         frames = jnp.asarray(rng.normal(size=(31, 2)), jnp.float32)
         action, reward = jnp.asarray(rng.uniform(-1, 1, size=(30, 2))), jnp.asarray(rng.normal(size=30))
         end = np.arange(30) % 3
-        steps = Step(frames[:-1], action, reward, frames[1:], jnp.asarray(end == 0), jnp.asarray(end == 1))
+        ends = jnp.asarray(end == 0), jnp.asarray(end == 1)
+        steps = Timestep(reward, frames[1:], *ends, observation_frame=frames[:-1], action=action)
         memory = acting.add_to_replay(run, run.replay.init(run.env.spec), steps, jnp.int32(0))
         still = run.agent.optimiser().init(params)
         state = TrainState(params, target, still, memory, episode=None, bad_step=jnp.int32(-1))

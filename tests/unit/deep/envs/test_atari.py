@@ -76,8 +76,8 @@ def test_every_frame_reward_and_end_is_that_of_the_plain_emulator(game):
         step = envs.step(actions)
         for index in np.flatnonzero(playing):
             frame, reward, over = references[index].step(actions[index])
-            assert_same_frames(step.frame[index], frame)
-            assert (step.reward[index], step.terminal[index], step.timeout[index]) == (reward, over, False)
+            assert_same_frames(step.next_frame[index], frame)
+            assert (step.reward[index], step.terminal[index], step.truncated[index]) == (reward, over, False)
             rewards += abs(reward)
             playing[index] = not over
     assert rewards > 0 or game == "freeway"
@@ -96,8 +96,8 @@ def test_where_a_fourth_frame_ends_the_game_the_last_picture_has_more_of_the_one
         frame, _, over = reference.step(action)
     assert step.terminal[0]
     assert reference.screens[0] is not third  # the third frame was still seen
-    assert_same_frames(step.frame[0], shrunk(np.maximum(before, reference.screens[0])))
-    assert np.abs(step.frame[0] - frame).max() > 10
+    assert_same_frames(step.next_frame[0], shrunk(np.maximum(before, reference.screens[0])))
+    assert np.abs(step.next_frame[0] - frame).max() > 10
 
 
 @pytest.mark.parametrize("game", ["pong", "ms-pacman", "seaquest", "breakout"])
@@ -111,7 +111,7 @@ def test_frames_are_those_of_opencv(game):
     for action in np.random.default_rng(1).integers(env.spec.num_actions, size=100):
         np.testing.assert_array_equal(frame, cv2.resize(reference.screen(), (84, 84), interpolation=cv2.INTER_AREA))
         reference.step(action)
-        frame = envs.step(np.array([action])).frame[0]
+        frame = envs.step(np.array([action])).next_frame[0]
 
 
 def test_an_episode_after_an_episode_is_as_on_a_plain_emulator():
@@ -129,15 +129,15 @@ def test_an_episode_after_an_episode_is_as_on_a_plain_emulator():
             frame, _, over = one.step(now[run])
             age[run], since[run] = age[run] + 1, since[run] + 1
             assert_same_frames(outcome.next_frame[run], frame)
-            assert (outcome.terminal[run], outcome.timeout[run]) == (over, age[run] == CUT and not over)
+            assert (outcome.terminal[run], outcome.truncated[run]) == (over, age[run] == CUT and not over)
             if over or age[run] == CUT:
                 ends.append(over)
                 numbers[run], age[run] = numbers[run] + 1, 0
                 seed = episode_seed(run, numbers[run]) if since[run] >= envs.stretch else None
                 since[run] = since[run] if seed is None else 0
-                assert_same_frames(outcome.frame[run], one.reset(seed))
+                assert_same_frames(outcome.reset_frame[run], one.reset(seed))
             else:
-                np.testing.assert_array_equal(outcome.frame[run], outcome.next_frame[run])
+                np.testing.assert_array_equal(outcome.reset_frame[run], outcome.next_frame[run])
     assert ends.count(False) >= 2
     assert max(numbers) >= 4
 
@@ -158,8 +158,8 @@ def played(envs, seed):
     rng = np.random.default_rng(0)
     for length in range(1, 2_000):
         step = envs.step(rng.integers(4, size=1))
-        if step.terminal[0] or step.timeout[0]:
-            return length, (bool(step.terminal[0]), bool(step.timeout[0]))
+        if step.terminal[0] or step.truncated[0]:
+            return length, (bool(step.terminal[0]), bool(step.truncated[0]))
     raise AssertionError("no end")
 
 
@@ -186,7 +186,7 @@ def test_all_actions_are_those_of_the_joystick():
 def frames(game, taken, **settings):
     envs = environment(f"atari/{game}", **settings).make(1)
     envs.reset(np.ones(1, bool), np.zeros(1, int))
-    return np.stack([envs.step(np.array([action])).frame[0].copy() for action in taken])
+    return np.stack([envs.step(np.array([action])).next_frame[0].copy() for action in taken])
 
 
 def test_all_games_of_the_paper_are_there():

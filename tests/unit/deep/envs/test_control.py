@@ -58,11 +58,11 @@ def test_episodes_are_those_of_plain_environments(opengl):
         outcome = episodes.step(now)
         np.testing.assert_array_equal(outcome.reward, np.float32([one.step(a) for one, a in zip(naive, now)]))
         np.testing.assert_array_equal(outcome.next_frame, [one.pixels() for one in naive])
-        assert outcome.timeout.tolist() == [time == 1] * 2
+        assert outcome.truncated.tolist() == [time == 1] * 2
         assert not outcome.terminal.any()
         if time == 1:
             naive = [Naive("cartpole", "swingup", episode_seed(run, 1)) for run in RUNS.tolist()]
-        np.testing.assert_array_equal(outcome.frame, [one.pixels() for one in naive])
+        np.testing.assert_array_equal(outcome.reset_frame, [one.pixels() for one in naive])
     episodes.close()
 
 
@@ -74,7 +74,7 @@ def test_episodes_of_a_snapshot_go_on_where_they_were():
     for now in actions[:7]:
         last = whole.step(now)
     other = Episodes(env.make(2), RUNS)
-    np.testing.assert_array_equal(other.restore(whole.snapshot()), last.frame)
+    np.testing.assert_array_equal(other.restore(whole.snapshot()), last.reset_frame)
     for now in actions[7:]:
         for found, exact in zip(other.step(now), whole.step(now)):
             np.testing.assert_array_equal(found, exact, strict=True)
@@ -88,7 +88,7 @@ def test_an_action_lasts_as_many_steps_as_said():
         envs.reset(np.ones(1, bool), np.zeros(1, int))
     push = np.ones((1, 6), np.float32)
     first, then, both = two.step(push), two.step(push), four.step(push)
-    np.testing.assert_array_equal(then.frame, both.frame)
+    np.testing.assert_array_equal(then.next_frame, both.next_frame)
     assert first.reward + then.reward == pytest.approx(both.reward)
 
 
@@ -104,7 +104,7 @@ def test_states_need_no_opengl(monkeypatch, tmp_path, capfd):
         envs = environment(f"control/{task}", observation="state").make(1)
         envs.reset(np.ones(1, bool), RUNS[:1])
         step = envs.step(np.zeros((1, envs.spec.action_size), np.float32))
-        assert (step.frame.shape, step.frame.dtype) == (shape, np.float32)
+        assert (step.next_frame.shape, step.next_frame.dtype) == (shape, np.float32)
         envs.close()
     with pytest.raises(OSError, match="libegl1"):
         environment("control/cheetah-run").make(1)

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from mico.deep.envs import AbstractHostEnvs, Episodes, HostStep, environment
+from mico.deep.envs import AbstractHostEnvs, Episodes, environment
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 
 class Counters(AbstractHostEnvs):
@@ -36,7 +36,7 @@ class Counters(AbstractHostEnvs):
         self.frames = self.frames + np.stack([0 * actions, 1 + 0 * actions, actions], axis=1).astype(np.float32)
         self.left -= 1
         over, long = self.left == 0, self.frames[:, 1] > 5
-        return HostStep(self.frames, self.frames[:, 2], over & ~long, over & long)
+        return Timestep(self.frames[:, 2], self.frames, over & ~long, over & long)
 
     def close(self):
         self.left[:] = 0
@@ -71,12 +71,12 @@ def test_episodes_are_reset_with_seeds_of_ours():
         expected = [episode_seed(seed, episode) % 1_000 for seed, episode in zip([4, 4, 9], number.tolist())]
         assert frame[:, 0].tolist() == expected
         outcome = episodes.step(np.full(3, time % 5))
-        over = outcome.terminal | outcome.timeout
+        over = outcome.ended
         assert np.array_equal(outcome.next_frame[:, 0], frame[:, 0])
         assert np.array_equal(outcome.next_frame[:, 1], frame[:, 1] + 1)
-        assert np.array_equal(outcome.frame[~over], outcome.next_frame[~over])
-        assert np.all(outcome.frame[over, 1:] == 0)
-        number, frame = number + over, outcome.frame
+        assert np.array_equal(outcome.reset_frame[~over], outcome.next_frame[~over])
+        assert np.all(outcome.reset_frame[over, 1:] == 0)
+        number, frame = number + over, outcome.reset_frame
     assert number.min() > 2
 
 
@@ -126,7 +126,7 @@ def test_goes_on_from_a_snapshot_as_if_undisturbed(make, pause):
     undisturbed = make(seeds)
     frame = undisturbed.start()
     for now in actions[:pause]:
-        frame = undisturbed.step(now).frame
+        frame = undisturbed.step(now).reset_frame
     saved = json.loads(json.dumps(undisturbed.snapshot()))
 
     resumed = make(seeds)

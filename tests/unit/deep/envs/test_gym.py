@@ -83,11 +83,11 @@ def test_steps_as_a_plain_loop_does(env_id):
     for time, actions in enumerate(np.random.default_rng(0).integers(env.spec.num_actions, size=(40, 2))):
         found = envs.step(actions)
         expected = [one.step(action) for one, action in zip(plain, actions, strict=True)]
-        np.testing.assert_array_equal(found.frame, [shown(step[0]) for step in expected])
+        np.testing.assert_array_equal(found.next_frame, [shown(step[0]) for step in expected])
         np.testing.assert_array_equal(found.reward, np.float32([step[1] for step in expected]))
         np.testing.assert_array_equal(found.terminal, [step[2] for step in expected])
-        np.testing.assert_array_equal(found.timeout, [step[3] and not step[2] for step in expected])
-        over = found.terminal | found.timeout
+        np.testing.assert_array_equal(found.truncated, [step[3] and not step[2] for step in expected])
+        over = found.ended
         if over.any():
             ends += 1
             fresh = envs.reset(over, seeds + time)
@@ -103,11 +103,13 @@ def test_numbers_of_an_action_stand_for_the_bounds_of_each():
     assert env.spec == Spec((2,), "float32", 0, 2)
     envs = env.make(2)
     envs.reset(EVERY, np.array([0, 1]))
-    found = envs.step(np.float32([[-1, -1], [1, 1]])).frame
+    found = envs.step(np.float32([[-1, -1], [1, 1]])).next_frame
     np.testing.assert_array_equal(found, [[-1, 2], [3, 2.5]])
-    found = envs.step(np.float32([[0, 0], [-0.5, 0.5]])).frame
+    found = envs.step(np.float32([[0, 0], [-0.5, 0.5]])).next_frame
     np.testing.assert_array_equal(found, [[1, 2.25], [0, 2.375]])
-    found = envs.step(np.float32([[1 + 1e-6, 0], [-7, 7]])).frame  # what rounding may leave, and what nobody may ask
+    found = envs.step(
+        np.float32([[1 + 1e-6, 0], [-7, 7]])
+    ).next_frame  # what rounding may leave, and what nobody may ask
     np.testing.assert_array_equal(found, [[3, 2.25], [-1, 2.5]])
 
 
@@ -118,10 +120,10 @@ def test_a_pendulum_as_a_plain_loop_does():
     for action in np.random.default_rng(0).uniform(-1, 1, size=(30, 1)).astype(np.float32):
         found = envs.step(action[None])
         frame, reward, _, timeout, _ = plain.step(2 * action)
-        np.testing.assert_allclose(found.frame[0], frame, rtol=1e-6)
+        np.testing.assert_allclose(found.next_frame[0], frame, rtol=1e-6)
         np.testing.assert_allclose(found.reward[0], reward, rtol=1e-6)
-        assert (found.terminal[0], found.timeout[0]) == (False, timeout)
-    assert found.timeout[0]
+        assert (found.terminal[0], found.truncated[0]) == (False, timeout)
+    assert found.truncated[0]
 
 
 def test_the_registered_limit_holds_unless_told_otherwise():
@@ -130,7 +132,7 @@ def test_the_registered_limit_holds_unless_told_otherwise():
         envs.reset(EVERY[:1], np.array([0]))
         for step in range(1, 1_000):
             result = envs.step(np.array([1]))
-            if result.timeout[0]:
+            if result.truncated[0]:
                 return step
         return None
 
@@ -151,9 +153,9 @@ def test_actions_may_count_from_another_number_and_a_terminal_wins():
     frames = envs.reset(EVERY, np.array([7, 8]))
     assert (frames.dtype, frames[:, 0, 0, 0].tolist()) == (np.uint8, [7, 8])
     step = envs.step(np.array([0, 1]))
-    assert step.frame[:, 0, 0, 0].tolist() == step.reward.tolist() == [3, 4]
+    assert step.next_frame[:, 0, 0, 0].tolist() == step.reward.tolist() == [3, 4]
     assert step.terminal.tolist() == [False, True]
-    assert step.timeout.tolist() == [False, False]
+    assert step.truncated.tolist() == [False, False]
 
 
 def test_close_closes_every_environment(monkeypatch):

@@ -23,7 +23,7 @@ def taken(env, position, action, number=NUMBER):
     """Where one step leads and what it pays, many times over."""
     state = State(jnp.int32(position), jnp.int32(0))
     keys = jax.random.split(jax.random.key(100 * position + action), number)
-    return jax.tree.map(np.asarray, steps(env, state, jnp.int32(action), keys))
+    return jax.tree.map(np.asarray, steps(env, state, jnp.int32(action), keys)[1])
 
 
 def close(share, chance):
@@ -68,26 +68,26 @@ def test_episodes_start_uniformly_where_something_can_happen():
 def test_episodes_start_where_they_are_told():
     env = Tabular("four-rooms", start=5, max_steps=10)
     played = rollout(env, jax.random.key(0), 100)
-    over = np.asarray(played.outcomes.terminal | played.outcomes.timeout)
+    over = np.asarray(played.steps.ended)
     assert over.sum() >= 10
-    assert np.all(np.asarray(played.outcomes.frame)[over].argmax(axis=1) == 5)
+    assert np.all(np.asarray(played.steps.reset_frame)[over].argmax(axis=1) == 5)
 
 
 def test_entering_the_goal_is_a_terminal_with_the_goal_as_true_frame():
     env = Tabular(from_map(["#####", "#. G#", "#####"], discount=0.9), start=1)
     outcome = taken(env, 1, 3, number=1)  # to the right
-    assert (outcome.reward[0], outcome.terminal[0], outcome.timeout[0]) == (1.0, True, False)
+    assert (outcome.reward[0], outcome.terminal[0], outcome.truncated[0]) == (1.0, True, False)
     assert outcome.next_frame[0].tolist() == [False, False, True]
-    assert outcome.frame[0].tolist() == [False, True, False]
+    assert outcome.reset_frame[0].tolist() == [False, True, False]
     left = taken(env, 1, 2, number=1)
-    assert (left.reward[0], left.terminal[0], left.frame[0].argmax()) == (0.0, False, 0)
+    assert (left.reward[0], left.terminal[0], left.reset_frame[0].argmax()) == (0.0, False, 0)
 
 
 def test_a_goal_at_the_limit_is_a_terminal():
     env = Tabular(from_map(["#####", "#. G#", "#####"], discount=0.9), max_steps=1)
     reached, moved = taken(env, 1, 3, number=1), taken(env, 1, 2, number=1)
-    assert (reached.terminal[0], reached.timeout[0]) == (True, False)
-    assert (moved.terminal[0], moved.timeout[0]) == (False, True)
+    assert (reached.terminal[0], reached.truncated[0]) == (True, False)
+    assert (moved.terminal[0], moved.truncated[0]) == (False, True)
 
 
 def test_images_show_agent_walls_and_goals():
@@ -106,7 +106,7 @@ def test_a_sink_without_a_cell_shows_no_agent():
     fallen = taken(env, 4, 2, number=1)  # to the right, where the first hole is
     assert fallen.terminal[0]
     assert not fallen.next_frame[0, ..., 0].any()
-    assert fallen.frame[0, ..., 0].argmax() == 4
+    assert fallen.reset_frame[0, ..., 0].argmax() == 4
 
 
 def test_gives_back_its_problem():
@@ -130,7 +130,7 @@ def test_fleets_of_many_seeds_share_the_table_shape():
     assert fleet.spec == envs[0].spec
     one = rollout(envs[0], jax.random.key(0), 30)
     many = jax.vmap(partial(rollout, steps=30), in_axes=(0, None))(fleet, jax.random.key(0))
-    assert all(np.array_equal(each, one.outcomes.next_frame) for each in many.outcomes.next_frame)
+    assert all(np.array_equal(each, one.steps.next_frame) for each in many.steps.next_frame)
 
 
 @pytest.mark.parametrize("ending", ["npz", "json", "NPZ"])

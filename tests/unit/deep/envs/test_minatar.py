@@ -32,8 +32,8 @@ def paddle(frame):
 def test_a_sticky_action_is_repeated_with_its_probability():
     env = MinAtar("breakout", sticky=0.3)
     played = jax.tree.map(np.asarray, rollouts(env, jax.random.split(jax.random.key(0), 8), 2_000))
-    over = played.outcomes.terminal | played.outcomes.timeout
-    done = played.outcomes.state.last_action  # 0 where the next episode has begun
+    over = played.steps.ended
+    done = played.states.last_action  # 0 where the next episode has begun
     went_on = ~over[:, :-1] & ~over[:, 1:]
     told = went_on & (played.actions[:, 1:] != done[:, :-1])
     repeated = done[:, 1:] == done[:, :-1]
@@ -46,19 +46,19 @@ def test_a_sticky_action_moves_the_paddle_again():
     env, key = MinAtar("breakout", sticky=1.0), jax.random.key(0)
     state, frame = reset(env, key)
     assert paddle(frame) == 4
-    assert paddle(step(env, state, jnp.int32(RIGHT), key).next_frame) == 4  # nothing was done before
+    assert paddle(step(env, state, jnp.int32(RIGHT), key)[1].next_frame) == 4  # nothing was done before
     pushed = state._replace(last_action=jnp.int32(RIGHT))
-    outcome = step(env, pushed, jnp.int32(LEFT), key)
+    after, outcome = step(env, pushed, jnp.int32(LEFT), key)
     assert paddle(outcome.next_frame) == 5
-    assert int(outcome.state.last_action) == RIGHT
+    assert int(after.last_action) == RIGHT
     free = MinAtar("breakout", sticky=0.0)
-    assert paddle(step(free, pushed, jnp.int32(LEFT), key).next_frame) == 3
+    assert paddle(step(free, pushed, jnp.int32(LEFT), key)[1].next_frame) == 3
 
 
 def test_an_episode_begins_without_a_last_action():
     env = MinAtar("breakout", sticky=0.0)
     played = rollout(env, jax.random.key(0), 500)
-    over, last = played.outcomes.terminal, played.outcomes.state.last_action
+    over, last = played.steps.terminal, played.states.last_action
     assert over.any()
     assert np.all(last[over] == NOOP)
     assert np.array_equal(last[~over], played.actions[~over])
@@ -67,7 +67,7 @@ def test_an_episode_begins_without_a_last_action():
 def test_stickiness_may_differ_between_the_runs_of_a_fleet():
     fleet = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(MinAtar("breakout", sticky=p) for p in (0.0, 1.0)))
     played = jax.vmap(partial(rollout, steps=20))(fleet, jax.random.split(jax.random.key(0)))
-    moved = np.ptp(np.asarray(played.outcomes.next_frame[:, :, 9, :, PADDLE]).argmax(axis=-1), axis=1)
+    moved = np.ptp(np.asarray(played.steps.next_frame[:, :, 9, :, PADDLE]).argmax(axis=-1), axis=1)
     assert moved[0] > 0
     assert moved[1] == 0
 
@@ -84,7 +84,7 @@ def test_shapes_and_numbers_of_actions_are_those_of_the_paper(game, planes, mini
 def test_all_actions_are_numbered_as_in_the_original():
     env, key = MinAtar("breakout", sticky=0.0, actions="all"), jax.random.key(0)
     state, _ = reset(env, key)
-    where = [paddle(step(env, state, jnp.int32(action), key).next_frame) for action in range(6)]
+    where = [paddle(step(env, state, jnp.int32(action), key)[1].next_frame) for action in range(6)]
     assert where == [4, 3, 4, 5, 4, 4]  # noop, left, up, right, down, fire
 
 
@@ -92,8 +92,8 @@ def ends(game, time, **fields):
     """Terminal and time-out of the step after so many."""
     env = MinAtar(game, **fields)
     state, _ = reset(env, jax.random.key(0))
-    outcome = step(env, at(state, time), jnp.int32(NOOP), jax.random.key(0))
-    return bool(outcome.terminal), bool(outcome.timeout)
+    _, outcome = step(env, at(state, time), jnp.int32(NOOP), jax.random.key(0))
+    return bool(outcome.terminal), bool(outcome.truncated)
 
 
 @pytest.mark.parametrize(("game", "limit"), [("breakout", 1_000), ("freeway", 2_500)])
@@ -147,10 +147,10 @@ def test_a_terminal_at_the_limit_is_a_terminal():
         env = MinAtar("breakout", sticky=0.0, max_steps=limit)
         state, _ = reset(env, key)
         state = state._replace(game=state.game._replace(**{name: jnp.int32(n) for name, n in falling.items()}))
-        outcome = step(env, state, jnp.int32(NOOP), key)
-        assert (bool(outcome.terminal), bool(outcome.timeout)) == (True, False)
+        _, outcome = step(env, state, jnp.int32(NOOP), key)
+        assert (bool(outcome.terminal), bool(outcome.truncated)) == (True, False)
         assert np.asarray(outcome.next_frame)[9, 1, 1]  # the ball at the bottom
-        assert not np.array_equal(outcome.next_frame, outcome.frame)
+        assert not np.array_equal(outcome.next_frame, outcome.reset_frame)
 
 
 def spawned(occupied):
@@ -161,8 +161,8 @@ def spawned(occupied):
     there = jnp.stack([jnp.full(8, 3), row + 1, jnp.ones(8), jnp.zeros(8), jnp.ones(8)], axis=1).astype(jnp.int32)
     entities = jnp.where(jnp.asarray(occupied)[:, None], there, 0)
     state = state._replace(game=state.game._replace(spawn_timer=jnp.int32(0), entities=entities))
-    outcome = steps(env, state, jnp.int32(NOOP), keys)
-    return np.asarray(entities), np.asarray(outcome.state.game.entities)
+    after, _ = steps(env, state, jnp.int32(NOOP), keys)
+    return np.asarray(entities), np.asarray(after.game.entities)
 
 
 def test_asterix_spawns_nothing_where_all_rows_are_taken():

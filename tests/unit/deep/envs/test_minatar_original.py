@@ -33,8 +33,8 @@ def played(env, seed):
 
         def step(state, at):
             action, key = at
-            outcome = env.step(state, action, key)
-            return outcome.state, (state.game, outcome)
+            after, outcome = env.step(state, action, key)
+            return after, (state.game, outcome)
 
         first, _ = env.reset(reset_key)
         return jax.lax.scan(step, first, (actions, jax.random.split(key, STEPS)))[1]
@@ -122,8 +122,8 @@ def test_freeway_ends_after_as_many_steps_as_the_original():
     step = jax.jit(env.step)
     for time, ends in ((steps - 2, False), (steps - 1, True)):
         near_the_end = state._replace(game=state.game._replace(time=jnp.int32(time)))
-        outcome = step(near_the_end, jnp.int32(0), jax.random.key(0))
-        assert (bool(outcome.terminal), bool(outcome.timeout)) == (ends, False)
+        _, outcome = step(near_the_end, jnp.int32(0), jax.random.key(0))
+        assert (bool(outcome.terminal), bool(outcome.truncated)) == (ends, False)
 
 
 def test_a_good_player_of_breakout_meets_what_it_meets_in_the_original():
@@ -139,12 +139,12 @@ def test_a_good_player_of_breakout_meets_what_it_meets_in_the_original():
         roofs += row == 0
         coming = ball + int(state.game.dx) * (1 if rng.random() < 0.5 else 0)  # met in front, or at its corner
         action = 0 if coming == paddle else 1 if coming < paddle else 2
-        outcome = step(state, jnp.int32(action), jax.random.key(0))
+        state, outcome = step(state, jnp.int32(action), jax.random.key(0))
         reward, terminal = rules.act([0, 1, 3][action])
         assert (reward, terminal) == (outcome.reward, outcome.terminal)
         np.testing.assert_array_equal(rules.state(), outcome.next_frame)
         rewards += reward
-        state, frame = outcome.state, np.asarray(outcome.frame)
+        frame = np.asarray(outcome.reset_frame)
         if terminal:
             rules.reset()
             set_breakout(rules, state.game)

@@ -102,16 +102,16 @@ def check(name, games, frames=True, **fields):
         game_key = jax.random.split(key, 3)[1]
         return env.step(State(game, action), action, key), step(rules, game, action, game_key)
 
-    ours, theirs = jax.tree.map(np.asarray, play(games, action, jax.random.split(jax.random.key(1), count)))
+    (after, ours), theirs = jax.tree.map(np.asarray, play(games, action, jax.random.split(jax.random.key(1), count)))
     frame, game, reward, terminal = theirs
-    played = ours.state.game
+    played = after.game
     assert {leaf.dtype.name for leaf in jax.tree.leaves(played)} <= {"int32", "uint32", "bool"}
     if name == "seaquest":
         in_order = jax.jit(jax.vmap(lambda game: seaquest_in_order(seaquest_state(game))))
         played = jax.tree.map(np.asarray, in_order(played))
     np.testing.assert_array_equal(ours.terminal, terminal)
     np.testing.assert_array_equal(ours.reward, reward)
-    assert not ours.timeout.any()
+    assert not ours.truncated.any()
     if frames:
         np.testing.assert_array_equal(ours.next_frame, frame)
     for (path, our), their in zip(jax.tree.leaves_with_path(played), jax.tree.leaves(game), strict=True):
@@ -208,7 +208,7 @@ RANDOM = {"asterix": random_asterix, "freeway": random_freeway, "seaquest": lamb
 @pytest.mark.parametrize("name", GYMNAX)
 def test_random_play_goes_on_as_in_gymnax(name):
     played = rollouts(MinAtar(name), jax.random.split(jax.random.key(0), GAMES), STEPS)
-    games = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::3], played.outcomes.state.game)
+    games = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:])[::3], played.states.game)
     check(name, games)
     if name in IN_ROWS:
         things = np.asarray(games.cars if name == "freeway" else games.entities)

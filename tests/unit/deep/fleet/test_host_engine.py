@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mico.deep.config.run import Schedule
-from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, HostStep, Tabular, environment
+from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, Tabular, environment
 from mico.deep.envs.host.episodes import episode_seed
 from mico.deep.fleet import host_programs
 from mico.deep.fleet.host_engine import Hosted
@@ -22,7 +22,7 @@ from mico.deep.learner.keys import play_keys
 from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 from mico.tabular import MDP
 from point_mass import PointMass
 from small_runs import SCHEDULE, assert_close, by_run, of_run, small_agent, small_run, tally, trained
@@ -136,7 +136,7 @@ class Corridors(AbstractHostEnvs):
         reward = np.where(actions == 1, 0.5 * self.place + 0.25, 0.0).astype(np.float32)
         self.place, self.age = self.place + (actions == 1), self.age + 1
         terminal = self.place == 4
-        return HostStep(np.eye(5, dtype=bool)[self.place], reward, terminal, (self.age >= 7) & ~terminal)
+        return Timestep(reward, np.eye(5, dtype=bool)[self.place], terminal, (self.age >= 7) & ~terminal)
 
     def close(self): ...
 
@@ -184,9 +184,9 @@ class Pushes(AbstractHostEnvs):
 
     def receive(self):
         states = jax.tree.map(lambda *rows: jnp.stack(rows), *self.states)
-        outcome = jax.device_get(STEPPED(states, jnp.asarray(self.sent), jax.random.key(0)))
-        self.states = [jax.tree.map(lambda rows, one=one: rows[one], outcome.state) for one in range(self.num_envs)]
-        return HostStep(outcome.next_frame, outcome.reward, outcome.terminal, outcome.timeout)
+        states, step = jax.device_get(STEPPED(states, jnp.asarray(self.sent), jax.random.key(0)))
+        self.states = [jax.tree.map(lambda rows, one=one: rows[one], states) for one in range(self.num_envs)]
+        return step._replace(reset_frame=None)
 
     def close(self): ...
 
@@ -219,11 +219,11 @@ def sequential(run, steps):
     action = chosen(run, state, 0)
     for time in range(steps):
         step = envs.step(np.asarray(action, run.env.spec.action_dtype)[None])
-        ends, frame = (step.terminal[0], step.timeout[0]), step.frame[0].copy()
-        seen = Step(state.episode.stack[-1], action, step.reward[0], frame, *ends)
-        memory = remembered(run, state.memory, jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], seen), time)
-        begun = envs.reset(every, every)[0] if any(ends) else frame
-        episode, _ = acting.advance_episode(state.episode, jax.tree.map(jnp.asarray, seen), None, jnp.asarray(begun))
+        seen = jax.tree.map(lambda leaf: jnp.asarray(leaf[0].copy()), step)
+        seen = seen._replace(observation_frame=state.episode.stack[-1], action=action)
+        memory = remembered(run, state.memory, jax.tree.map(lambda leaf: leaf[None], seen), time)
+        begun = jnp.asarray(envs.reset(every, every)[0]) if seen.ended else seen.next_frame
+        episode, _ = acting.advance_episode(state.episode, seen._replace(reset_frame=begun), None)
         state, before = state._replace(memory=memory, episode=episode), state.params
         if time >= schedule.learning_starts and (time + 1) % schedule.update_period == 0:
             state, found = update(run, state, time + 1)

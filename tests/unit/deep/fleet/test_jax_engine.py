@@ -127,9 +127,9 @@ def test_tallies_are_those_of_a_plain_loop(three):
         state, _ = run.env.reset(jax.random.fold_in(jax.random.fold_in(root, 1), 0))
         ended, returned, length = [], 0.0, 0
         for time, action in enumerate(together.memory.steps.action[index, :840]):
-            outcome = step(state, jnp.int32(action), keys[time])
-            returned, length, state = returned + float(outcome.reward), length + 1, outcome.state
-            if outcome.terminal or outcome.timeout:
+            state, outcome = step(state, jnp.int32(action), keys[time])
+            returned, length = returned + float(outcome.reward), length + 1
+            if outcome.ended:
                 ended.append((time // 40, returned, length))
                 returned, length = 0.0, 0
         for chunk in range(21):

@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.envs import HostOutcome
 from mico.deep.fleet import pinned_io
 from mico.deep.learner.state import EpisodeEnd, UpdateMetrics
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 SPECS = {
     "grey pictures": Spec((5, 3), "uint8", 4),
@@ -31,22 +30,15 @@ def test_a_row_says_what_was_written(name):
     for time in (7, 2**30 + 1):  # the second overwrites the first
         frame, next_frame = (rng.integers(0, 2, (3, *spec.shape)).astype(spec.dtype) for _ in range(2))
         actions = rng.uniform(-1, 1, (3, 2)).astype("float32") if spec.action_size else np.array([1, 0, 1], "int32")
-        outcome = HostOutcome(
-            frame,
-            np.array([0.25, -3.0, 1e4], "float32"),
-            next_frame,
-            np.array([0, 1, 0], bool),
-            np.array([0, 0, 1], bool),
-        )
-        rows.write(actions, outcome, time)
+        ends = np.array([0, 1, 0], bool), np.array([0, 0, 1], bool)
+        step = Timestep(np.array([0.25, -3.0, 1e4], "float32"), next_frame, *ends, reset_frame=frame, action=actions)
+        rows.write(step, time)
         stack = jnp.asarray(rng.integers(0, 2, (3, 2, *spec.shape)).astype(spec.dtype))
-        read = jax.jit(jax.vmap(lambda row, stack: pinned_io.taken(row, stack, spec)))(rows.array, stack)
-        expected = stack[:, -1], actions, outcome.reward, next_frame, outcome.terminal, outcome.timeout
-        for found, wanted in zip(read.step, expected, strict=True):
+        read, when = jax.jit(jax.vmap(lambda row, stack: pinned_io.taken(row, stack, spec)))(rows.array, stack)
+        for found, wanted in zip(read, step._replace(observation_frame=stack[:, -1]), strict=True):
             np.testing.assert_array_equal(found, wanted)
             assert found.dtype == wanted.dtype
-        np.testing.assert_array_equal(read.frame, frame)
-        np.testing.assert_array_equal(read.time, time)
+        np.testing.assert_array_equal(when, time)
 
 
 def test_notes_say_what_happened_and_what_to_do_next():

@@ -14,7 +14,7 @@ from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 from small_runs import assert_close, small_agent, small_run
 
 TIME = 40
@@ -65,7 +65,8 @@ def state_of(run):
     frames = jnp.asarray(rng.integers(0, 256, (41, *spec.shape)), "uint8")
     action, reward = jnp.asarray(rng.uniform(-1, 1, (40, 2))), jnp.asarray(rng.normal(size=40))
     end = np.arange(40) % 7
-    steps = Step(frames[:-1], action, reward, frames[1:], jnp.asarray(end == 0), jnp.asarray(end == 3))
+    ends = jnp.asarray(end == 0), jnp.asarray(end == 3)
+    steps = Timestep(reward, frames[1:], *ends, observation_frame=frames[:-1], action=action)
     return filled(jax.tree.map(jnp.asarray, run), frames[0], steps)
 
 

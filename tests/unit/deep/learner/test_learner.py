@@ -17,7 +17,7 @@ from mico.deep.learner import update as updates
 from mico.deep.learner.state import Params, init_params, init_state
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
 from mico.deep.replay.replay import Replay, Window
-from mico.deep.types import FirstStep, Sink, Spec, Step, Views
+from mico.deep.types import FirstStep, Sink, Spec, Timestep, Views
 from small_runs import small_agent, small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -39,7 +39,8 @@ def experience():
     frames = np.eye(STATES, dtype=bool)[rng.integers(STATES - 1, size=STEPS + 1)]
     end = rng.integers(6, size=STEPS)
     action, reward = rng.integers(4, size=STEPS, dtype=np.int32), rng.normal(size=STEPS)
-    return Step(*map(jnp.asarray, (frames[:-1], action, reward, frames[1:], end == 0, end == 1)))
+    steps = Timestep(reward, frames[1:], end == 0, end == 1, observation_frame=frames[:-1], action=action)
+    return jax.tree.map(jnp.asarray, steps)
 
 
 @cache

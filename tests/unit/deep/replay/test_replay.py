@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from mico.deep.replay.replay import Replay, Window
-from mico.deep.types import Spec, Step
+from mico.deep.types import Spec, Timestep
 from replay_reference import Episodic, Reference, episodes, together
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -40,7 +40,7 @@ def functions(replay, window=ONE):
 
 def filled(replay, stream, window=ONE):
     """The memory after these steps, added one by one, and how many they are."""
-    spec = Spec(stream[0].frame.shape, str(stream[0].frame.dtype), 4)
+    spec = Spec(stream[0].observation_frame.shape, str(stream[0].observation_frame.dtype), 4)
 
     def body(carry, step):
         memory, time = carry
@@ -58,7 +58,10 @@ def numbered(ends):
     frames = [np.array([i + 1], np.float32) for i in range(len(ends) + 1)]
     after = [frames[i + 1] if end == "." else frames[i] + 100 for i, end in enumerate(ends)]
     rows = zip(frames, after, ends, strict=False)
-    return [Step(f, np.int32(0), np.float32(1), a, np.bool_(e == "T"), np.bool_(e == "O")) for f, a, e in rows]
+    return [
+        Timestep(np.float32(1), a, np.bool_(e == "T"), np.bool_(e == "O"), observation_frame=f, action=np.int32(0))
+        for f, a, e in rows
+    ]
 
 
 def priority(memory, number):

@@ -147,9 +147,9 @@ def random_episodes(run, steps):
         return run.env.step(state, action, chance)
 
     for time in range(steps):
-        outcome = move(state, time)
-        state, total, length = outcome.state, total + float(outcome.reward), length + 1
-        if outcome.terminal or outcome.timeout:
+        state, outcome = move(state, time)
+        total, length = total + float(outcome.reward), length + 1
+        if outcome.ended:
             found.append((time + 1, total, length))
             total, length = 0.0, 0
     return found

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Int, Shaped
 
 from mico._checks import install_hint
 from mico._suggestions import near
-from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
+from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 _SHAPE = (84, 84)
 
@@ -118,10 +118,11 @@ class AtariEnvs(AbstractHostEnvs):
     def send(self, actions: Int[np.ndarray, " N"]) -> None:
         self._envs.send(np.asarray(actions, np.int32))
 
-    def receive(self) -> HostStep:
+    def receive(self) -> Timestep:
         frames, rewards, over, _, _ = self._envs.recv()
         self._steps += 1
-        return HostStep(frames[:, 0], rewards.astype(np.float32), over, (self._steps >= self._max_steps) & ~over)
+        truncated = (self._steps >= self._max_steps) & ~over
+        return Timestep(rewards.astype(np.float32), frames[:, 0], over, truncated)
 
     def close(self) -> None:
         self._envs.close()

@@ -11,9 +11,9 @@ from mico._suggestions import near
 from mico.control_suite.catalogue import catalogue
 from mico.control_suite.settings import Observation, TaskSettings
 from mico.control_suite.workers import Workers
-from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
+from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 
 @final
@@ -89,9 +89,9 @@ class ControlEnvs(AbstractHostEnvs):
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         self.workers.send(actions)
 
-    def receive(self) -> HostStep:
+    def receive(self) -> Timestep:
         seen = self.workers.receive()
-        return HostStep(seen["frame"], seen["reward"], seen["terminal"], seen["timeout"])
+        return Timestep(seen["reward"], seen["frame"], seen["terminal"], seen["truncated"])
 
     def close(self) -> None:
         self.workers.close()

@@ -2,33 +2,14 @@
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, final
+from typing import Any, ClassVar, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped, UInt8
+from jaxtyping import Bool, Int, Shaped, UInt8
 
 from mico.deep.envs import naming
 from mico.deep.extensions import ConfigModule
-from mico.deep.types import Spec
-
-
-class HostStep(NamedTuple):
-    """One step of N environments: the true frames after it; `terminal` and `timeout` are never both true."""
-
-    frame: Shaped[np.ndarray, "N ..."]
-    reward: Float[np.ndarray, " N"]
-    terminal: Bool[np.ndarray, " N"]
-    timeout: Bool[np.ndarray, " N"]
-
-
-class HostOutcome(NamedTuple):
-    """One step of N environments with automatic reset: `frame` is to act on next, `next_frame` the true one."""
-
-    frame: Shaped[np.ndarray, "N ..."]
-    reward: Float[np.ndarray, " N"]
-    next_frame: Shaped[np.ndarray, "N ..."]
-    terminal: Bool[np.ndarray, " N"]
-    timeout: Bool[np.ndarray, " N"]
+from mico.deep.types import Spec, Timestep
 
 
 class AbstractHostEnvs(abc.ABC):
@@ -55,12 +36,12 @@ class AbstractHostEnvs(abc.ABC):
         """Have each take a step, while others work if it can."""
 
     @abc.abstractmethod
-    def receive(self) -> HostStep:
-        """What came of the step that was sent."""
+    def receive(self) -> Timestep:
+        """Return what came of the actions that were sent, without automatic reset: `reset_frame` is left out."""
 
     @final
-    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> HostStep:
-        """One step of each."""
+    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> Timestep:
+        """Take one step in each environment."""
         self.send(actions)
         return self.receive()
 
@@ -134,33 +115,39 @@ class Episodes:
         self._numbers = np.zeros(envs.num_envs, dtype=int)
         self._seeded = self._numbers.copy()  # the episode that had the last seed
         self._actions: list[list[Any]] = [[] for _ in range(envs.num_envs)]  # since then
+        self._frame = self._sent = np.zeros(0)  # the frames to act on, and the actions that were sent last
 
     def start(self) -> Shaped[np.ndarray, "N ..."]:
         """The first frames of everything."""
         nothing = {"episodes": [0] * self._envs.num_envs, "actions": [[]] * self._envs.num_envs}
         return self.restore(nothing)
 
-    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> HostOutcome:
-        """One step of each; where an episode ends the next one begins."""
+    def step(self, actions: Shaped[np.ndarray, "N ..."]) -> Timestep:
+        """Take one step in each environment; where an episode ends the next one begins."""
         self.send(actions)
         return self.receive()
 
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         """Have each take a step: `receive` waits for it."""
         self._envs.send(actions)
+        self._sent = actions
         for past, action in zip(self._actions, actions.tolist(), strict=True):
             past.append(action)
 
-    def receive(self) -> HostOutcome:
+    def receive(self) -> Timestep:
+        """Wait for the step that was sent."""
         step = self._envs.receive()
-        over = step.terminal | step.timeout
-        self._numbers += over
-        for index in np.flatnonzero(over):
-            if len(self._actions[index]) >= self._envs.stretch:
-                self._seeded[index], self._actions[index] = self._numbers[index], []
-        frame, next_frame = step.frame.copy(), step.frame.copy()  # a reset may write where the step did
-        self._begin(over, frame)
-        return HostOutcome(frame, step.reward, next_frame, step.terminal, step.timeout)
+        reset_frame = next_frame = step.next_frame.copy()  # a reset, or the next step, may write where this one did
+        ended = step.ended
+        if ended.any():
+            self._numbers += ended
+            for index in np.flatnonzero(ended):
+                if len(self._actions[index]) >= self._envs.stretch:
+                    self._seeded[index], self._actions[index] = self._numbers[index], []
+            reset_frame = next_frame.copy()
+            self._begin(ended, reset_frame)
+        before, self._frame = self._frame, reset_frame
+        return Timestep(step.reward, next_frame, step.terminal, step.truncated, reset_frame, before, self._sent)
 
     def close(self) -> None:
         self._envs.close()
@@ -177,9 +164,10 @@ class Episodes:
         if not len(numbers) == len(actions) == self._envs.num_envs:
             raise ValueError(f"snapshot has {len(numbers)} episodes, but there are {self._envs.num_envs} environments")
         self._numbers, self._seeded, self._actions = np.array(numbers), np.array(numbers), actions
-        return self._replayed(stopped)
+        self._frame = self._replay(stopped)
+        return self._frame
 
-    def _replayed(self, stopped: Callable[[], bool]) -> Shaped[np.ndarray, "N ..."]:
+    def _replay(self, stopped: Callable[[], bool]) -> Shaped[np.ndarray, "N ..."]:
         """All arrive together: shorter pasts begin later, and until then their environments play for nothing."""
         length = np.array([len(past) for past in self._actions])
         longest, wait = length.max(), length.max() - length
@@ -193,9 +181,9 @@ class Episodes:
             for index in np.flatnonzero(wait <= time):
                 now[index] = self._actions[index][time - wait[index]]
             step = self._envs.step(now)
-            frame, over = step.frame.copy(), step.terminal | step.timeout
-            self._numbers += over & (wait <= time)
-            self._begin(over | (wait == time + 1), frame)
+            frame, ended = step.next_frame.copy(), step.ended
+            self._numbers += ended & (wait <= time)
+            self._begin(ended | (wait == time + 1), frame)
         return frame
 
     def _begin(self, which: Bool[np.ndarray, " N"], frame: Shaped[np.ndarray, "N ..."]) -> None:

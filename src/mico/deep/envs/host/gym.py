@@ -13,9 +13,9 @@ from jaxtyping import Bool, Int, Shaped, UInt8
 from mico._checks import install_hint
 from mico._plugins import check_env_module
 from mico._suggestions import near
-from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, HostStep
+from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs
 from mico.deep.fields import check_minimum, static_field
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 
 @final
@@ -85,13 +85,13 @@ class GymEnvs(AbstractHostEnvs):
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
         self._sent = actions
 
-    def receive(self) -> HostStep:
+    def receive(self) -> Timestep:
         frames, rewards = self._blank(), np.zeros(self.num_envs, np.float32)
-        terminal, timeout = np.zeros((2, self.num_envs), dtype=bool)
+        terminal, truncated = np.zeros((2, self.num_envs), dtype=bool)
         for index, (env, action) in enumerate(zip(self._envs, self._sent, strict=True)):
-            observation, rewards[index], terminal[index], timeout[index], _ = env.step(_spelt(env, action))
+            observation, rewards[index], terminal[index], truncated[index], _ = env.step(_spelt(env, action))
             frames[index] = _frame(env, observation)
-        return HostStep(frames, rewards, terminal, timeout & ~terminal)
+        return Timestep(rewards, frames, terminal, truncated & ~terminal)
 
     def render(self) -> UInt8[np.ndarray, "H W 3"]:
         """The first environment as it draws itself.

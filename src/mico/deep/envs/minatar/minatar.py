@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from mico._suggestions import near
-from mico.deep.envs.api import AbstractEnv, Outcome
+from mico.deep.envs.api import AbstractEnv
 from mico.deep.envs.minatar import asterix, breakout, freeway, seaquest
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
-from mico.deep.types import Spec
+from mico.deep.types import Spec, Timestep
 
 Game = Literal["breakout", "asterix", "freeway", "seaquest", "space-invaders"]
 
@@ -100,17 +100,17 @@ class MinAtar(AbstractEnv):
             # MinAtar keeps the last action across episodes; here an episode owes nothing to the one before it.
             return State(game, jnp.zeros((), jnp.int32)), frame
 
-    def step(self, state: State, action: Int[Array, ""], key: Key[Array, ""]) -> Outcome:
+    def step(self, state: State, action: Int[Array, ""], key: Key[Array, ""]) -> tuple[State, Timestep]:
         sticky_key, game_key, reset_key = jax.random.split(key, 3)
         repeats = jax.random.uniform(sticky_key, dtype=jnp.float32) < self.sticky
         action = jnp.where(repeats, state.last_action, action.astype(jnp.int32))
         with jax.enable_x64(False):
             next_frame, game, reward, terminal = self._move(state.game, action, game_key)
-        terminal, timeout = self._ends(terminal, game.time)
+        terminal, truncated = self._ends(terminal, game.time)
         played = State(game, action), next_frame
-        over = terminal | timeout
+        over = terminal | truncated
         after, frame = jax.tree.map(lambda new, old: jnp.where(over, new, old), self.reset(reset_key), played)
-        return Outcome(after, frame, reward, next_frame, terminal, timeout & ~terminal)
+        return after, Timestep(reward, next_frame, terminal, truncated & ~terminal, frame)
 
     def _ends(self, terminal: Bool[Array, ""], time: Int[Array, ""]) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
         never = jnp.zeros_like(terminal)
