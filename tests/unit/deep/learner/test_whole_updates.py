@@ -12,7 +12,7 @@ from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
-from mico.deep.types import Step
+from mico.deep.types import Timestep
 from small_runs import small_agent, small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -51,7 +51,9 @@ def experience(spec):
     if spec.num_actions:
         action = rng.integers(spec.num_actions, size=TIME, dtype=np.int32)
     end = rng.integers(5, size=TIME)
-    return Step(*map(jnp.asarray, (frames[:-1], action, rng.normal(size=TIME), frames[1:], end == 0, end == 1)))
+    ends = end == 0, end == 1
+    steps = Timestep(rng.normal(size=TIME), frames[1:], *ends, observation_frame=frames[:-1], action=action)
+    return jax.tree.map(jnp.asarray, steps)
 
 
 def situation(name, metric, fields):
