@@ -99,7 +99,7 @@ def test_figures_with_their_data_and_tables(reported, tmp_path):
     last = pd.read_csv(out / "figures" / "curves.csv").query("env == 'atari/pong' and arm == 'dqn' and step == 6000")
     assert last["value"].item() == pytest.approx(np.mean([5, 10, 15]) + len("atari/pong"))
     percent = pd.read_csv(out / "figures" / "improvement-dqn-mico.csv").set_index("env")["improvement"]
-    base = np.mean([3 * (seed + 1) for seed in range(3)]) + len("atari/pong")
+    base = np.mean([5 * (seed + 1) for seed in range(3)]) + len("atari/pong")
     assert percent["atari/pong"] == pytest.approx(100 * 1 / (base + 20.7))
     assert {path.stem for path in (out / "tables").iterdir()} == {
         "cells",
@@ -169,11 +169,11 @@ def test_raw_returns_of_several_environments_are_not_averaged(reported, tmp_path
 
 @pytest.mark.usefixtures("undrawn")
 def test_normalisations(reported, fails, runs, tmp_path):
-    """The mean of the last five rows is 8 times the seed; of the baseline's first row, one more than the seed."""
+    """The mean of the last five of ten rows is 8 times the seed; of the baseline's first row, the seed."""
     values = {}
     (tmp_path / "scale.csv").write_text("env,low,high\nminatar/breakout,6,16\n")
     for name in ("none", "thousandth", "baseline", tmp_path / "scale.csv"):
-        out, _ = reported(runs, "--normalise", name)
+        out, _ = reported(runs, "--normalise", name, "--last", 0.5)
         values[str(name)] = table(out, "aggregates", arm="dqn + mico", aggregate="mean")["value"].item()
     first = np.mean([1, 2, 3])
     assert values == {
@@ -203,7 +203,7 @@ def test_environments_without_a_scale_are_named(reported, tmp_path):
     for env in ("a", "b", "c"):
         write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed: [1.0 + seed, 2.0], env=env)
     (tmp_path / "scale.csv").write_text("env,low,high\na,0,4\nc,0,2\n")
-    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 1)
+    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 0.1)
     assert table(out, "aggregates", aggregate="mean")["value"].item() == pytest.approx((0.5 + 1) / 2)
     assert "b is not in the normalised scores" in said(out)
 
@@ -234,7 +234,7 @@ def test_steps_of_an_emulator_are_drawn_as_frames(tmp_path, skip, label):
         config = json.loads(path.read_text())
         config["settings"]["env"] |= {} if skip is None else {"frame_skip": skip}
         path.write_text(json.dumps(config))
-    looked_at = study(read_sources([tmp_path / "runs"]), Choices(None, None, 5, None, 200, 100, 0))
+    looked_at = study(read_sources([tmp_path / "runs"]), Choices(None, None, 0.1, None, 200, 100, 0))
     found = {one.name: one.figure for one in drawings(looked_at) if isinstance(one, Drawing)}
     for name in ("curves", "aggregates-against-steps"):
         ax = found[name].axes[0]
@@ -246,7 +246,7 @@ def test_steps_of_an_emulator_are_drawn_as_frames(tmp_path, skip, label):
 def test_a_baseline_that_does_not_rise_is_no_scale(reported, tmp_path):
     for env, ends in {"rises": (5.0, 6.0), "sways": (0.5, 1.6)}.items():
         write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed, ends=ends: [1.0, ends[seed]], env=env)
-    out, _ = reported(tmp_path / "runs", "--normalise", "baseline", "--last", 1)
+    out, _ = reported(tmp_path / "runs", "--normalise", "baseline", "--last", 0.1)
     assert "sways is not in the normalised scores: the baseline does not clearly rise there" in said(out)
     assert table(out, "aggregates", aggregate="mean")[["environments", "value"]].to_numpy().tolist() == [[1, 1.0]]
 
@@ -258,7 +258,7 @@ def test_one_arm_is_the_scale_and_each_agent_has_its_own_baseline(reported, fail
         for metric in (None, "mico"):
             scores = lambda seed, end=end, metric=metric: [0.0, end + bool(metric)]  # noqa: E731
             write_fleet(tmp_path / "runs" / f"{agent}-{metric}", (0, 1), scores, agent=agent, metric=metric)
-    out, _ = reported(tmp_path / "runs", "--normalise", "dqn", "--last", 1)
+    out, _ = reported(tmp_path / "runs", "--normalise", "dqn", "--last", 0.1)
     means = table(out, "aggregates", aggregate="mean").set_index("arm")["value"].to_dict()
     assert means == {"dqn": 1.0, "dqn + mico": 1.25, "iqn": 2.0, "iqn + mico": 2.25}
     pairs = table(out, "comparisons")[["arm", "baseline"]].drop_duplicates().to_numpy().tolist()
@@ -313,9 +313,9 @@ def test_a_weight_of_nothing_is_a_baseline_too(reported, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_how_many_rows_and_which_step(reported, fails, runs, tmp_path):
+def test_how_much_of_the_steps_and_which_step(reported, fails, runs, tmp_path):
     """Means over seeds 1, 2, 3 of row × seed: twice the mean row."""
-    for argv, expected in (([], 16), (["--last", 1], 20), (["--last", 10], 11), (["--step", 6000, "--last", 2], 11)):
+    for argv, expected in (([], 20), (["--last", 0.5], 16), (["--last", 1], 11), (["--step", 6000, "--last", 0.3], 11)):
         out, _ = reported(runs, *argv)
         assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx(expected)
     assert "up to step 6,000" in said(out)
@@ -328,14 +328,16 @@ def test_how_many_rows_and_which_step(reported, fails, runs, tmp_path):
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_run_has_come_as_far_as_its_log_and_not_its_last_return(reported, runs):
-    """No episode of seed 3 ended in the last two pieces: its last returns are rows 4 to 8, of 3 each."""
+    """No episode of seed 3 ended in the last two pieces: its returns in the last half are rows 6 to 8, of 3 each."""
     log = runs / "None-3" / "log.jsonl"
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     silent = [{"step": row["step"], "episodes": 0} for row in rows[8:]]
     _written(log, "".join(json.dumps(row) + "\n" for row in [*rows[:8], *silent]))
-    out, _ = reported(runs)
+    out, _ = reported(runs, "--last", 0.5)
     assert "left out:" not in said(out)
-    assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx((8 + 16 + 18) / 3)
+    assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx((8 + 16 + 21) / 3)
+    out, _ = reported(runs)  # in the last tenth there is none: its newest counts
+    assert table(out, "by-environment", arm="dqn")["value"].item() == pytest.approx((10 + 20 + 24) / 3)
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -364,7 +366,7 @@ def test_what_several_paths_lead_to_is_read_once(reported, runs, tmp_path, capsy
     capsys.readouterr()
     small, _ = reported(tmp_path / "small", tmp_path / "small" / "dqn.csv", out="both")
     for out in (once, again, small):
-        assert table(out, "by-environment")["value"].item() == 4  # of the last five
+        assert table(out, "by-environment")["value"].item() == 6
         assert said(out).count("is left out") == 0
 
 
@@ -394,7 +396,7 @@ def test_the_bootstrap(reported, fails, runs, tmp_path):
         return table(reported(runs, *argv)[0], "aggregates", arm="dqn", aggregate="mean")[["low", "high"]].to_numpy()
 
     rng = np.random.default_rng(7)
-    scores = np.array([8.0, 16.0, 24.0])
+    scores = np.array([10.0, 20.0, 30.0])
     drawn = scores[rng.integers(3, size=(200_000, 3))].mean(axis=1)
     assert interval("--resamples", 20_000)[0] == pytest.approx(np.quantile(drawn, [0.025, 0.975]), abs=0.01)
     few = {seed: interval("--resamples", 7, "--seed", seed).tobytes() for seed in (0, 1, 2, 3)}
@@ -414,10 +416,10 @@ def test_the_title(reported, runs):
 def test_tables_of_other_people_alone_and_beside_runs(reported, fails, runs, tmp_path):
     rows = [("ppo", "minatar/breakout", seed, step, step * seed) for seed in (1, 2) for step in (5000, 10_000)]
     pd.DataFrame(rows, columns=["agent", "env", "seed", "step", "score"]).to_csv(tmp_path / "theirs.csv", index=False)
-    out, _ = reported(tmp_path / "theirs.csv", "--last", 1)
+    out, _ = reported(tmp_path / "theirs.csv", "--last", 0.1)
     assert table(out, "by-environment")["value"].item() == pytest.approx(15_000)
     assert "how they were made is not known" in said(out)
-    out, _ = reported(runs, tmp_path / "theirs.csv", "--last", 1)
+    out, _ = reported(runs, tmp_path / "theirs.csv", "--last", 0.1)
     assert set(table(out, "by-environment")["arm"]) == {"ppo", "dqn + mico", "dqn"}
     assert "columns" in fails(_written(tmp_path / "bad.csv", "a,b\n1,2\n"), "--out", tmp_path / "x")
     assert "nothing: No such file" in fails(tmp_path / "nothing", "--out", tmp_path / "x")
@@ -523,7 +525,7 @@ def test_runs_that_are_not_as_they_should_be(reported, runs, tmp_path):
     ):
         assert sentence in text
         assert sentence in " ".join(printed.split())
-    assert table(out, "by-environment", arm="dqn")[["seeds", "value"]].to_numpy().tolist() == [[2, 12.0]]
+    assert table(out, "by-environment", arm="dqn")[["seeds", "value"]].to_numpy().tolist() == [[2, 15.0]]
     assert table(out, "cells", arm="dqn")[["seeds", "least", "most"]].to_numpy().tolist() == [[4, 4000, 10_000]]
     assert "4 × 4,000 to 10,000 of 10,000" in text
 
@@ -533,7 +535,7 @@ def test_an_arm_that_froze_does_not_hold_back_the_others(reported, runs):
     for seed in (1, 2):
         write_run(runs / f"bad-{seed}", [1.0], agent="iqn", seed=seed, frozen=1100, steps=10_000)
     out, _ = reported(runs)
-    assert table(out, "by-environment").set_index("arm")["value"].to_dict() == {"dqn": 16.0, "dqn + mico": 17.0}
+    assert table(out, "by-environment").set_index("arm")["value"].to_dict() == {"dqn": 20.0, "dqn + mico": 21.0}
     assert set(table(out, "aggregates")["arm"]) == {"dqn", "dqn + mico"}
     assert "iqn: seed 1 of minatar/breakout is left out: it has come to step 1,100 of 10,000" in said(out)
     alone, _ = reported(*(runs / f"bad-{seed}" for seed in (1, 2)), out="alone")
@@ -547,7 +549,7 @@ def test_scores_from_long_before_the_end_are_said_to_be_so(reported, runs):
     sentence = "scores are taken long before the end, at step 2,000 of 10,000 in minatar/breakout: not every arm"
     assert sentence in said(out)
     assert f"note: {sentence}" in printed
-    assert table(out, "by-environment", arm="dqn")["value"].item() == 3.0
+    assert table(out, "by-environment", arm="dqn")["value"].item() == 4.0
     assert "long before the end" not in said(reported(runs, "--step", 2000)[0])
     write_run(runs / "more", [1.0], steps=10_000, env="minatar/asterix")
     assert "at step 1,000 of 10,000 in minatar/asterix, and so in 1 more environments" in said(reported(runs)[0])
@@ -562,7 +564,7 @@ def test_an_environment_with_fewer_seeds_keeps_what_it_has(reported, tmp_path):
             write_fleet(
                 place, seeds, lambda seed, metric=metric: [0.0, 4.0 + bool(metric)], env=env, metric=metric, name="x"
             )
-    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 1)
+    out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv", "--last", 0.1)
     assert set(table(out, "aggregates")["environments"]) == {1}
     assert "dqn: b is left out: it has no score of seed 1, 2, 3" in said(out)
     assert table(out, "by-environment", arm="dqn")[["env", "seeds", "value"]].to_numpy().tolist() == [
@@ -680,7 +682,7 @@ def test_configurations_that_are_none(reported, runs, config):
 def test_returns_that_are_not_finite_are_stated(reported, runs):
     log = runs / "None-2" / "log.jsonl"
     log.write_text(log.read_text().replace('"return": 20}', '"return": "NaN"}'))
-    out, _ = reported(runs, "--last", 1)
+    out, _ = reported(runs, "--last", 0.1)
     assert "dqn: seed 2 of minatar/breakout is left out" in said(out)
     assert table(out, "by-environment", arm="dqn")[["seeds", "value"]].to_numpy().tolist() == [[2, 20.0]]
 

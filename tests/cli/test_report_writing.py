@@ -50,7 +50,7 @@ def tied(tmp_path):
 
 
 def looked_at(source):
-    return study(read_sources([source]), Choices(None, None, 5, None, 200, 100, 0))
+    return study(read_sources([source]), Choices(None, None, 0.1, None, 200, 100, 0))
 
 
 # What leads
@@ -204,7 +204,7 @@ def test_columns_of_other_people(tmp_path, report_fails, capsys):
     assert f"--columns {' '.join(PAIRS)} " in message
     assert not out.exists()
     (tmp_path / "scale.csv").write_text("game,low,best\nChess,0,100\n")
-    argv = [theirs, "--normalise", tmp_path / "scale.csv", "--last", "1", "--out", out, "--columns", *PAIRS]
+    argv = [theirs, "--normalise", tmp_path / "scale.csv", "--last", "0.2", "--out", out, "--columns", *PAIRS]
     assert "lacks high; found env, low, best. Name them with --columns NAME=high" in report_fails(*argv)
     cli.main(["report", *map(str, argv), "best=high"])
     scores = pd.read_csv(out / "tables" / "aggregates.csv").set_index("aggregate")["value"]
@@ -212,7 +212,7 @@ def test_columns_of_other_people(tmp_path, report_fails, capsys):
     kept = json.loads((out / "report.json").read_text())["options"]
     assert kept["columns"] == dict(pair.split("=") for pair in [*PAIRS, "best=high"])
     assert kept["sources"] == [str(theirs)]
-    line = f"mico report {theirs} --columns {' '.join(PAIRS)} best=high --normalise {tmp_path / 'scale.csv'} --last 1"
+    line = f"mico report {theirs} --columns {' '.join(PAIRS)} best=high --normalise {tmp_path / 'scale.csv'} --last 0.2"
     assert f"{line} --out {out}" in page(out)
     capsys.readouterr()
 
@@ -253,7 +253,7 @@ def test_reports_on_tables_in_memory(tmp_path):
     found = report([frame, frame.assign(algo="a2c", reward=1)], str(tmp_path / "out"), columns=columns)
     assert found == tmp_path / "out" / "report.html"
     scores = pd.read_csv(tmp_path / "out" / "tables" / "by-environment.csv").set_index("arm")["value"]
-    assert scores.to_dict() == {"a2c": 1, "ppo": pytest.approx((7.5 + 15) / 2)}
+    assert scores.to_dict() == {"a2c": 1, "ppo": 15}
     assert "This report" not in page(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "report.json").read_text())["options"]["sources"] == [
         "a table in memory",
@@ -264,7 +264,7 @@ def test_reports_on_tables_in_memory(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"last": 0}, "last must be 1 or more, got 0"),
+        ({"last": 1.5}, "last must be a share of the steps, above 0 and at most 1, got 1.5"),
         ({"points": 0}, "points must be 1 or more, got 0"),
         ({"resamples": 0}, "resamples must be from 1 to 1,000,000, got 0"),
         ({"resamples": 2**63}, "resamples must be from 1 to 1,000,000, got"),

@@ -10,6 +10,8 @@ from rich.console import Console
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.report_writing import Request, make
 from mico.cli.text import printable
+from mico.evidence.run_scores import LAST
+from mico.evidence.statistics import RESAMPLES
 from mico.runs.columns import parse_columns
 
 _NOTES = 12  # that are printed
@@ -65,7 +67,9 @@ class Options:
             help_behavior_hint="(default: the same agent without a metric loss)",
         ),
     ] = None
-    last: Annotated[Count, tyro.conf.arg(help="How many of a run's last returns are averaged to its score.")] = 5
+    last: Annotated[
+        float, tyro.conf.arg(help="Share of the steps, at their end, whose episodes count in a run's score.")
+    ] = LAST
     step: Annotated[
         OptionalCount,
         tyro.conf.arg(
@@ -74,7 +78,9 @@ class Options:
         ),
     ] = None
     points: Annotated[Count, tyro.conf.arg(help="Most points of each curve on the page.")] = 200
-    resamples: Annotated[Count, tyro.conf.arg(help="Resamples of the bootstrap, at most a million.")] = 2_000
+    resamples: Annotated[Count, tyro.conf.arg(help="Resamples of the bootstrap in tables, at most a million.")] = (
+        RESAMPLES
+    )
     seed: Annotated[int, tyro.conf.arg(help="Random seed of the bootstrap.")] = 0
 
 

@@ -13,12 +13,15 @@ from mico import __version__
 from mico.cli.report_again import commands
 from mico.cli.report_folder import ReportFolder
 from mico.evidence.figures import Undrawn, drawings
+from mico.evidence.learning_speed import WINDOW
 from mico.evidence.notes import first_notes
+from mico.evidence.run_scores import LAST
 from mico.evidence.run_tables import cells_table, missing_seeds, settings_sheets, unfinished
 from mico.evidence.score_tables import score_tables
 from mico.evidence.scores import read_csv
 from mico.evidence.sources import Source, Sources, read_sources
 from mico.evidence.speed_tables import speed_tables
+from mico.evidence.statistics import RESAMPLES
 from mico.evidence.study import Choices, Study, study
 from mico.pages.report import Picture, Report, report_page
 from mico.pages.report_curves import curve_data
@@ -39,10 +42,10 @@ class Request:
     normalise: str | None = None
     baseline: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    last: int = 5
+    last: float = LAST
     step: int | None = None
     points: int = 200
-    resamples: int = 2_000
+    resamples: int = RESAMPLES
     seed: int = 0
 
 
@@ -64,10 +67,10 @@ def report(
     normalise: str | Path | None = None,
     baseline: str | None = None,
     columns: Mapping[str, str] | None = None,
-    last: int = 5,
+    last: float = LAST,
     step: int | None = None,
     points: int = 200,
-    resamples: int = 2_000,
+    resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Path:
     """Write a report on runs, or on other people's results, as one page with figures and tables beside it.
@@ -81,10 +84,10 @@ def report(
             env, low, high. By default "human" for Atari, "thousandth" for the control suite, else "none".
         baseline: Arm that the others are compared with; by default each agent without its metric loss.
         columns: Other names of columns in tables, theirs to ours: `{"algo": "agent"}`.
-        last: How many of a run's last returns are averaged as its score.
+        last: Share of the steps, at their end, over whose episodes a run's score is the mean return.
         step: Step at which scores are taken; by default the last one that every arm has reached.
         points: Most points of a curve on the page.
-        resamples: Resamples of the bootstrap.
+        resamples: Resamples of the bootstrap in tables; curves take 2,000 at most.
         seed: Seed of the bootstrap.
 
     Returns:
@@ -175,7 +178,7 @@ def _report(request: Request, sources: Sources, found: Study, folder: ReportFold
     scores, unscored = score_tables(found)
     speed = speed_tables(found)
     tables = [*speed, *scores] if found.tied else [*scores, *speed]
-    cells = cells_table(found.frame, sources.records, found.reached)
+    cells = cells_table(found.frame, sources.records)
     for one in (*tables, cells):
         write_whole(folder.path(f"tables/{one.sheet.name}.csv"), csv_bytes(one.numbers))
     pictures, undrawn = _draw(found, folder)
@@ -241,14 +244,14 @@ def _method(found: Study) -> str:
     speed = (
         "The mean return over training is the area under a run's curve up to that step, divided by its length. The "
         "best score of an environment is the largest IQM over seeds of an arm. A run reaches 0.9 of it at the first "
-        f"return that is so large, if the mean of the {choices.last} returns from there on is so too; where returns "
+        f"return that is so large, if the mean of the {WINDOW} returns from there on is so too; where returns "
         "are negative, the 0.9 is of the way from the mean first return to the best."
     )
     return (
-        f"A run's score is the mean of its last {choices.last} returns (fewer if it has fewer) up to step {where}: the "
-        f"last step that every arm has reached, or the one asked for. Scores are {found.words}. IQM is the mean of the "
-        "middle half of all runs in all environments; mean and median are over environments, of means over seeds. "
-        f"{speed} Intervals of 95% are "
-        f"percentiles of {choices.resamples:,} bootstrap resamples of seeds within each environment (seed "
-        f"{choices.seed}). Made with mico {__version__}."
+        f"A run's score is its mean return over all episodes of the last {choices.last:.3g} of the steps up to step "
+        f"{where}: the last step that every arm has reached, or the one asked for. Scores are {found.words}. IQM is "
+        "the mean of the middle half of all runs in all environments; mean and median are over environments, of means "
+        f"over seeds. {speed} Intervals of 95% are percentiles of {choices.resamples:,} bootstrap resamples of seeds "
+        f"within each environment, in curves of {found.curve_bootstrap['resamples']:,} (seed {choices.seed}). Made "
+        f"with mico {__version__}."
     )

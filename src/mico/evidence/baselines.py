@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mico.evidence.cells import NORMALISATIONS, Scale, finals
 from mico.evidence.intervals import mean_interval
+from mico.evidence.normalise import NORMALISATIONS, Scale
+from mico.evidence.run_scores import LAST, final_scores, first_returns
 from mico.evidence.scores import numbers, read_csv
 from mico.runs.columns import SCALE, check_has, rename_columns
 from mico.runs.log import COLUMNS
@@ -42,7 +43,12 @@ def baselines(frame: pd.DataFrame, named: str | None) -> dict[str, str]:
 
 
 def scale_of(
-    name: str, frame: pd.DataFrame, *, baseline: str | None, last: int, columns: Mapping[str, str] | None = None
+    name: str,
+    frame: pd.DataFrame,
+    *,
+    baseline: str | None = None,
+    last: float = LAST,
+    columns: Mapping[str, str] | None = None,
 ) -> tuple[ScaleOf, str]:
     """A scale for each environment, and what it is in words: by name, of a baseline arm, or of a table in a file.
 
@@ -67,7 +73,7 @@ _WORDS = {
 }
 
 
-def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[ScaleOf, str]:
+def _of_baseline(frame: pd.DataFrame, named: str | None, last: float) -> tuple[ScaleOf, str]:
     r"""$(x - f) / (b - f)$ with the mean first return f and the mean final return b of the baseline.
 
     It is none where b - f is not clearly above 0, by its 75% interval over seeds: noise would be the unit.
@@ -82,9 +88,9 @@ def _of_baseline(frame: pd.DataFrame, named: str | None, last: int) -> tuple[Sca
             f"normalise is baseline, but there are {len(plain) or 'none'}: --normalise takes one arm's name of {known}"
         )
     arm = plain[0] if named is None else named
-    first = first_returns(frame, arm)
+    first = baseline_first_returns(frame, arm)
     scales = {}
-    for env, own in finals(frame[frame["arm"] == arm], last)[0].groupby("env"):
+    for env, own in final_scores(frame[frame["arm"] == arm], last=last)[0].groupby("env"):
         unit, low, _ = mean_interval(own["value"].to_numpy() - first[env], _LEVEL)
         if min(unit, unit if np.isnan(low) else low) > _ROUNDING * abs(first[env]):
             scales[str(env)] = Scale(first[env], unit)
@@ -106,7 +112,6 @@ def _of_table(path: Path, columns: Mapping[str, str]) -> tuple[ScaleOf, str]:
     return scales.get, f"returns on the scale of {path.name}: 0 is an environment's low, 1 its high"
 
 
-def first_returns(frame: pd.DataFrame, arm: str) -> pd.Series:
+def baseline_first_returns(frame: pd.DataFrame, arm: str) -> pd.Series:
     """The mean first return of an arm's runs in each environment, whatever others there are."""
-    own = frame[frame["arm"] == arm].sort_values("step")
-    return own.groupby(["env", "run"])["value"].first().groupby(level="env").mean()
+    return first_returns(frame[frame["arm"] == arm]).groupby(level="env").mean()

@@ -1,12 +1,16 @@
 """How scores grow with steps: runs brought to common steps, and their aggregates with intervals."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
-from mico.evidence.cells import CELL, NEARLY, NORMALISATIONS, normalised
+from mico.evidence.normalise import NORMALISATIONS, normalised
+from mico.evidence.run_scores import CELL, LAST, NEARLY, common_steps, cut
 from mico.evidence.scores import checked, tabulate
-from mico.evidence.statistics import estimate
+from mico.evidence.statistics import CURVE_RESAMPLES, estimate
+from mico.runs.returns import mean_returns
 
 _NEAR = 0.01  # of the range of all values: lines so near lie on one another
 _SHARED = 0.2  # of the steps, at which they do
@@ -16,9 +20,9 @@ def training_curves(frame: pd.DataFrame, *, points: int = 50) -> pd.DataFrame:
     """The returns of every run at steps that the runs in its environment have in common, a row for each.
 
     These steps split the longest run evenly, at most as often as it has returns; the end of a run that ends before the
-    first of them is one more, so that every run has a point. A value is the mean of the returns
-    since the step before, or the last value where there are none; a run ends with its last row. An infinite value,
-    with which no mean over runs is a number, is left out.
+    first of them is one more, so that every run has a point. A value is the mean return of the
+    episodes since the step before, or the last value where there are none; a run ends with its last row. An infinite
+    value, with which no mean over runs is a number, is left out.
     """
     frame = checked(frame)
     none = frame.loc[[], [*CELL, "step", "value"]]
@@ -41,17 +45,21 @@ def aggregate_curves(
     *,
     seed: int,
     points: int = 50,
-    last: int = 5,
+    last: float = LAST,
+    steps: Mapping[str, int] | None = None,
     normalisation: str = "none",
-    resamples: int = 1_000,
+    resamples: int = CURVE_RESAMPLES,
     level: float = 0.95,
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """An aggregate of every arm against steps, with intervals: arm, step, value, low, high; and what is left out.
 
-    The runs are those that `tabulate` takes with the same `last`, and the steps end where the first of them does.
+    The runs are those that `tabulate` takes with the same `last` and `steps`, and the curves end where the first of
+    them does, at the latest where scores are taken.
     """
-    scores = tabulate(frame, last=last, normalisation=normalisation)
-    frame, _ = normalised(checked(frame), NORMALISATIONS[normalisation])
+    frame = checked(frame)
+    steps = common_steps(frame) if steps is None else steps
+    scores = tabulate(frame, last=last, normalisation=normalisation, steps=steps)
+    frame, _ = normalised(cut(frame, steps), NORMALISATIONS[normalisation])
     cells = {(arm, env, run) for arm, table in scores.tables.items() for env in table for run in table.index}
     kept = [cell in cells for cell in zip(*(frame[name] for name in CELL))]
     frame = frame[np.array(kept, dtype=bool)]
@@ -101,10 +109,10 @@ def _is_near(one: pd.Series, other: pd.Series, near: float) -> bool:
 
 
 def at_steps(frame: pd.DataFrame, steps: Int[np.ndarray, " points"]) -> pd.DataFrame:
-    """A row for each run and a column for each step: the mean return since the step before, or the last value."""
+    """A row for each run and a column for each step: the mean return of the episodes since the step before."""
     returns = frame[frame["name"] == "return"]
     place = np.searchsorted(steps, returns["step"])
-    means = returns.groupby([*(returns[name] for name in CELL), place], sort=False)["value"].mean()
+    means = mean_returns(returns, [*(returns[name] for name in CELL), place])
     table = means.unstack().reindex(columns=range(len(steps))).set_axis(steps, axis="columns").ffill(axis="columns")
     reached = frame.groupby(CELL)["step"].max().reindex(table.index)
     return table.where(steps <= reached.to_numpy()[:, None])

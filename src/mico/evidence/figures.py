@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
 from mico.evidence.atari_scores import random_scores
-from mico.evidence.baselines import first_returns
+from mico.evidence.baselines import baseline_first_returns
 from mico.evidence.captions import measured_games, not_aggregated, over_envs, scope, too_few_seeds
 from mico.evidence.curves import aggregate_curves
 from mico.evidence.improvement import improvements
@@ -103,7 +103,8 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
     frame = study.scaled[study.scaled["env"].isin(study.shared_envs) & study.scaled["arm"].isin(study.aggregated)]
     parts, lost, figure = [], (), Figure(figsize=(4.6 * len(names), 3.6), layout="constrained")
     for ax, name in zip(np.atleast_1d(figure.subplots(1, len(names))), names):
-        lines, lost = aggregate_curves(frame, name, points=_POINTS, last=study.choices.last, **study.bootstrap)
+        options = {"points": _POINTS, "last": study.choices.last, "steps": study.steps, **study.curve_bootstrap}
+        lines, lost = aggregate_curves(frame, name, **options)
         looks = {"frame_skip": study.frame_skip, "style_of": study.styles}
         score_plots.aggregate_lines(lines, ax, label=LABELS[name], **looks)
         parts.append(lines.assign(aggregate=name))
@@ -232,7 +233,7 @@ def _random_scores(study: Study, base: str) -> dict[str, float]:
     """Scores of a random policy: published ones for Atari, elsewhere the first returns of the baseline."""
     if study.scale == "human":
         return random_scores(study.frame["env"].unique())
-    return first_returns(study.frame, base).to_dict()
+    return baseline_first_returns(study.frame, base).to_dict()
 
 
 def _grid(count: int, columns: int) -> tuple[Figure, np.ndarray]:

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from mico.evidence.cells import CELL
-from mico.evidence.statistics import difference, estimate, iqm
+from mico.evidence.run_scores import CELL, first_returns
+from mico.evidence.statistics import RESAMPLES, difference, estimate, iqm
 
 SHARE = 0.9  # of the way to the ceiling that counts as learnt
 MEASURES = ("mean", "steps")
+WINDOW = 5  # rows that a run must stay at the threshold
 _NEAR = 0.01  # of that way, by which an arm at the ceiling may lack
 
 
@@ -44,7 +45,7 @@ def mean_over_steps(steps: Int[np.ndarray, " rows"], returns: Float[np.ndarray, 
 
 
 def steps_to(
-    steps: Int[np.ndarray, " rows"], returns: Float[np.ndarray, " rows"], threshold: float, *, window: int = 5
+    steps: Int[np.ndarray, " rows"], returns: Float[np.ndarray, " rows"], threshold: float, *, window: int = WINDOW
 ) -> float:
     """First step at which a run reaches a threshold and stays there.
 
@@ -84,7 +85,7 @@ def learning_targets(rows: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
         The columns floor, ceiling and threshold by env; the threshold is NaN where no arm ends above the floor.
     """
     returns = _finite_returns(rows)
-    first = returns.groupby(CELL)["value"].first().groupby(level="env").mean()
+    first = first_returns(rows).groupby(level="env").mean()
     floor = first.where(returns.groupby("env")["value"].min() < 0, 0.0)
     ceiling = finals.groupby(["env", "arm"])["value"].agg(_middle).groupby(level="env").max()
     targets = pd.DataFrame({"floor": floor.reindex(ceiling.index), "ceiling": ceiling})
@@ -93,7 +94,7 @@ def learning_targets(rows: pd.DataFrame, finals: pd.DataFrame) -> pd.DataFrame:
 
 
 def learning_speed(
-    rows: pd.DataFrame, finals: pd.DataFrame, ends: Mapping[str, int], *, window: int = 5
+    rows: pd.DataFrame, finals: pd.DataFrame, ends: Mapping[str, int], *, window: int = WINDOW
 ) -> pd.DataFrame:
     """Measure how fast each run learns.
 
@@ -162,7 +163,7 @@ def _finite_returns(rows: pd.DataFrame) -> pd.DataFrame:
     return returns.sort_values("step", kind="stable")
 
 
-def speed_estimates(speed: pd.DataFrame, *, seed: int, resamples: int = 10_000) -> pd.DataFrame:
+def speed_estimates(speed: pd.DataFrame, *, seed: int, resamples: int = RESAMPLES) -> pd.DataFrame:
     """Average the measures of `learning_speed` over seeds, with 95% bootstrap intervals.
 
     Args:
@@ -186,7 +187,7 @@ def speed_estimates(speed: pd.DataFrame, *, seed: int, resamples: int = 10_000) 
 
 
 def speed_differences(
-    speed: pd.DataFrame, baseline_of: Mapping[str, str], *, seed: int, resamples: int = 10_000
+    speed: pd.DataFrame, baseline_of: Mapping[str, str], *, seed: int, resamples: int = RESAMPLES
 ) -> pd.DataFrame:
     """Compare the measures of `learning_speed` with those of a baseline, paired by the seeds that both have.
 

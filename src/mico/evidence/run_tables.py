@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from mico.evidence.run_scores import reached_steps
 from mico.evidence.sheets import Sheet, Tabled, crossed
 from mico.evidence.sources import Record
 
@@ -15,10 +16,11 @@ _NOTHING = "–"
 _MOST_VALUES = 4  # of one field in one arm: more are not a setting but a list
 
 
-def cells_table(frame: pd.DataFrame, records: Sequence[Record], reached: Mapping[str, int]) -> Tabled:
+def cells_table(frame: pd.DataFrame, records: Sequence[Record]) -> Tabled:
     """How many seeds of how many steps each arm has in each environment."""
     planned = {record.name: record.steps or 0 for record in records}
     runs = frame[["env", "arm", "run"]].drop_duplicates()
+    reached = reached_steps(frame, ["run"])
     runs = runs.assign(reached=runs["run"].map(reached), planned=runs["run"].map(lambda run: planned.get(run, 0)))
     numbers = runs.groupby(["env", "arm"], sort=False, as_index=False).agg(
         seeds=("run", "size"), least=("reached", "min"), most=("reached", "max"), planned=("planned", "max")

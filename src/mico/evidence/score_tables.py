@@ -5,6 +5,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from mico.evidence.intervals import bracketed
+from mico.evidence.run_scores import LAST
 from mico.evidence.sheets import Sheet, Tabled, crossed
 from mico.evidence.statistics import AGGREGATES, Estimate, difference, improvement_probability
 from mico.evidence.study import Study
@@ -53,8 +54,10 @@ def _by_environment(study: Study) -> Tabled:
     ]
     numbers = pd.DataFrame(rows, columns=["env", "arm", "seeds", "value", "low", "high"])
     cells = {(row["env"], row["arm"]): bracketed(row["value"], row["low"], row["high"]) for row in rows}
+    share = "tenth" if study.choices.last == LAST else f"{study.choices.last:.3g}"
     caption = (
-        f"Final returns: means over seeds of a run's last rows, up to {study.choices.last} of them, with 95% intervals"
+        f"Final returns: means over seeds of a run's episodes in the last {share} of the steps, with 95% intervals of "
+        f"{study.choices.resamples:,} resamples"
     )
     return Tabled(numbers, crossed("by-environment", caption, cells, ("environment", "arm")))
 
@@ -66,7 +69,7 @@ def _aggregates(study: Study) -> Tabled:
         about = {"arm": arm, "seeds": len(table), "environments": table.shape[1]}
         rows += [{**about, "aggregate": name, **one._asdict()} for name, one in found.items()]
         lines.append((arm, f"{table.shape[1]} × {len(table)}", *(bracketed(*one) for one in found.values())))
-    caption = f"Aggregates with 95% intervals, {study.words}"
+    caption = f"Aggregates with 95% intervals of {study.choices.resamples:,} resamples, {study.words}"
     heads = ("arm", "environments × seeds", *(LABELS[name] for name in names))
     return Tabled(pd.DataFrame(rows), Sheet("aggregates", caption, heads, tuple(lines)))
 
@@ -110,7 +113,8 @@ def _comparisons(study: Study) -> Tabled:
         rows += [{**about, "comparison": name, **one._asdict()} for name, one in named.items()]
         gaps = [bracketed(*differences[name]) if name in differences else "–" for name in _PAIRED]
         lines.append((pair.arm, pair.base, str(pair.x.shape[1]), bracketed(*probability), str(seeds), *gaps))
-    caption = f"Against the baseline with 95% intervals; differences are paired by seed, {study.words}"
+    resamples = f"{study.choices.resamples:,} resamples"
+    caption = f"Against the baseline with 95% intervals of {resamples}; differences are paired by seed, {study.words}"
     heads = ("arm", "baseline", "environments", "P(improvement)", "shared seeds")
     heads = (*heads, *(f"difference of {LABELS[name]}" for name in _PAIRED))
     sheet = Sheet("comparisons", caption, heads, tuple(lines), labels=2, folded=study.leads_with_speed)

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 
 from mico.evidence.arms import arm_names
-from mico.evidence.cells import CELL, NORMALISATIONS, REACHED, complete, finals, normalised
+from mico.evidence.normalise import NORMALISATIONS, normalised
+from mico.evidence.run_scores import CELL, LAST, final_scores
 from mico.runs.columns import RESULTS, check_columns, check_has, rename_columns
-from mico.runs.log import COLUMNS
+from mico.runs.log import COLUMNS, REACHED
+from mico.runs.returns import EPISODES
 
 _LARGEST = 2**63 - 1
 _LARGEST_FLOAT = 2**53  # beyond, floating point skips whole numbers
@@ -24,18 +26,18 @@ class Scores:
     excluded: tuple[str, ...]
 
 
-def tabulate(frame: pd.DataFrame, *, last: int = 5, normalisation: str = "none") -> Scores:
-    """The mean of the last rows named "return" of every run, normalised, in tables without a gap.
+def tabulate(
+    frame: pd.DataFrame, *, last: float = LAST, normalisation: str = "none", steps: Mapping[str, int] | None = None
+) -> Scores:
+    """Tabulate the scores of runs (`final_scores`), normalised, in tables without a gap.
 
-    Left out are environments that cannot be normalised, runs that have not come to the end or whose last returns are
-    not finite, and, as long as a cell of a table is empty, the seed or environment that lacks the largest share.
+    Left out are environments that cannot be normalised, runs without a score, and, as long as a cell of a table is
+    empty, the seed or environment that lacks the largest share.
     """
-    if last < 1:
-        raise ValueError(f"last must be 1 or more, but is {last}")
     if normalisation not in NORMALISATIONS:
         raise ValueError(f"normalisation must be one of {', '.join(NORMALISATIONS)}, but is {normalisation!r}")
     frame, lost = normalised(checked(frame), NORMALISATIONS[normalisation])
-    cells, unfinished = finals(frame, last)
+    cells, unfinished = final_scores(frame, last=last, steps=steps)
     lost += unfinished
     tables = {}
     for arm in frame["arm"].unique():
@@ -45,6 +47,27 @@ def tabulate(frame: pd.DataFrame, *, last: int = 5, normalisation: str = "none")
         if table.size:
             tables[arm] = table
     return Scores(tables, tuple(lost))
+
+
+def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The table without its empty cells: again and again the row or column that lacks the largest share goes."""
+    lost = []
+    while table.size and table.isna().to_numpy().any():
+        gaps = table.isna()
+        seeds, envs = gaps.mean(axis="columns"), gaps.mean(axis="index")
+        if seeds.max() >= envs.max():
+            seed = seeds.idxmax()
+            lost.append(f"seed {seed} is left out: it has no score in {_few(table.columns[gaps.loc[seed]])}")
+            table = table.drop(index=seed)
+        else:
+            env = envs.idxmax()
+            lost.append(f"{env} is left out: it has no score of seed {_few(table.index[gaps[env]])}")
+            table = table.drop(columns=env)
+    return table, lost
+
+
+def _few(labels: pd.Index) -> str:
+    return ", ".join(map(str, labels[:3])) + (f" and {len(labels) - 3} more" if len(labels) > 3 else "")
 
 
 def shared(scores: Scores, arms: Sequence[str]) -> Scores:
@@ -66,9 +89,10 @@ def shared(scores: Scores, arms: Sequence[str]) -> Scores:
 
 def checked(frame: pd.DataFrame) -> pd.DataFrame:
     """A tidy frame with its arms; a ValueError if two of its runs have the same arm, environment and seed."""
-    lacking = [name for name in COLUMNS if name not in frame.columns]
+    needed = [name for name in COLUMNS if name != EPISODES]
+    lacking = [name for name in needed if name not in frame.columns]
     if lacking:
-        raise ValueError(f"frame must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
+        raise ValueError(f"frame must have the columns {', '.join(needed)}, but lacks {', '.join(lacking)}")
     frame = frame if "arm" in frame.columns else with_arms(frame)
     runs = frame[[*CELL, "experiment", "run"]].drop_duplicates()
     twice = runs[runs.duplicated(CELL, keep=False)]
@@ -94,8 +118,9 @@ def read_scores(source: Path | str | pd.DataFrame, columns: Mapping[str, str] | 
     """Read other people's results as a tidy frame with the columns of `mico.runs.log.COLUMNS`.
 
     A column `metric` may say what was added to the agent, and columns with a dot in their names, such as
-    agent.learning-rate, are fields in which arms differ. A score may be missing; where a column `episodes` is 0 no
-    episode ended: such a row only tells how far the run has come. Further columns are not read.
+    agent.learning-rate, are fields in which arms differ. A column `episodes` may say of how many episodes a score is
+    the mean: it counts with these. Where it is 0 none ended, and the row only tells how far the run has come. A score
+    may be missing. Further columns are not read.
 
     Args:
         source: A CSV file, or a DataFrame, with the columns agent, env, seed, step and score.
@@ -126,12 +151,14 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
         raise ValueError(f"{source} must have rows, but has none")
     fields = [column for column in map(str, table.columns) if "." in column]
     metric = table["metric"].fillna("none").astype(str) if "metric" in table.columns else "none"
-    none_ended = table["episodes"].eq(0) & table["score"].isna() if "episodes" in table.columns else False
+    episodes = numbers(table[EPISODES], source) if EPISODES in table.columns else pd.Series(np.nan, table.index)
+    _refuse(episodes, ~(episodes.isna() | (episodes >= 0) & np.isfinite(episodes)), source, "numbers of at least 0")
     rows = table[fields].assign(
         experiment=name,
         metric=metric,
-        name=np.where(none_ended, REACHED, "return"),
-        value=numbers(table["score"], source),
+        name=np.where(episodes == 0, REACHED, "return"),
+        value=numbers(table["score"], source).mask(episodes == 0),
+        episodes=episodes,
         **{column: _words(table[column], source) for column in ("agent", "env")},
         **{column: _whole_numbers(table[column], source) for column in ("seed", "step")},
     )

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ import pandas as pd
 from mico._checks import check_plain_name
 from mico.evidence.scores import read_scores
 from mico.runs.archive import tables
-from mico.runs.log import COLUMNS, read_rows
+from mico.runs.log import COLUMNS, FROZEN, REACHED, read_rows
 from mico.runs.promises import reason, unkept_promises
+from mico.runs.returns import EPISODES
 
 Source = Path | pd.DataFrame
 
@@ -84,7 +86,7 @@ def read_sources(sources: Sequence[Source], columns: Mapping[str, str] | None = 
         why = f"; {unread[0]}" if unread else ""
         raise ValueError(f"{given}: there is no run with a return{why}")
     frame = pd.concat(frames, ignore_index=True)
-    if not np.isfinite(frame["value"]).any():
+    if not np.isfinite(frame.loc[frame["name"] == "return", "value"]).any():
         raise ValueError(f"{given}: no return is a finite number")
     return Sources(frame[[*COLUMNS, *sorted(set(frame.columns) - set(COLUMNS))]], records, list(dict.fromkeys(unread)))
 
@@ -143,7 +145,11 @@ def _read_run(path: Path, name: str) -> tuple[Record, pd.DataFrame]:
     config = json.loads(path.read_bytes())
     _check(config)
     log = read_rows(path.parent / "log.jsonl")
-    returns = [(int(row["step"]), float(row["return"])) for row in log if "return" in row]
+    returns = [
+        (int(row["step"]), "return", float(row["return"]), float(row.get(EPISODES, math.nan)))
+        for row in log
+        if "return" in row
+    ]
     frozen = [int(row["not_finite_at"]) for row in log if "not_finite_at" in row]
     record = Record(
         name=name,
@@ -154,7 +160,11 @@ def _read_run(path: Path, name: str) -> tuple[Record, pd.DataFrame]:
         frozen=frozen[0] if frozen else None,
         scored=bool(returns),
     )
-    return record, pd.DataFrame(returns, columns=["step", "value"])
+    if returns:
+        frozen = record.frozen
+        reached = (record.reached, REACHED, math.nan, math.nan)
+        returns.append(reached if frozen is None else (frozen, FROZEN, float(frozen), math.nan))
+    return record, pd.DataFrame(returns, columns=["step", "name", "value", EPISODES])
 
 
 def _check(config: Any) -> None:
@@ -183,7 +193,7 @@ def _about(record: Record) -> dict[str, Any]:
     """The columns that all rows of a run share."""
     config = record.config
     metric = "none" if config["metric"] is None else config["metric"]
-    where = {"experiment": str(record.fleet), "run": record.name, "name": "return"}
+    where = {"experiment": str(record.fleet), "run": record.name}
     return where | {"agent": config["agent"], "metric": metric, "env": config["env"], "seed": config["seed"]}
 
 

@@ -14,6 +14,8 @@ from jaxtyping import Float, Int, Real
 from mico.evidence.tables import OtherTable, Table, matrix, on_same_tasks, paired
 
 _BATCH = 2**19  # numbers at a time: the caches hold them, and memory does not grow with the resamples
+RESAMPLES = 50_000  # of tables
+CURVE_RESAMPLES = 2_000  # of every point of a curve
 MOST_RESAMPLES = 1_000_000  # a profile of 81 thresholds then takes 650 MB
 
 
@@ -63,7 +65,7 @@ AGGREGATES: dict[str, Callable[[np.ndarray], Any]] = {
 }
 
 
-def estimate(scores: Table, aggregate: str, *, seed: int, resamples: int = 10_000, level: float = 0.95) -> Estimate:
+def estimate(scores: Table, aggregate: str, *, seed: int, resamples: int = RESAMPLES, level: float = 0.95) -> Estimate:
     """An aggregate of the scores and its bootstrap interval."""
     of, bootstrap, values = _aggregate(aggregate), _Bootstrap(seed, resamples, level), matrix(scores, "scores")
 
@@ -74,7 +76,7 @@ def estimate(scores: Table, aggregate: str, *, seed: int, resamples: int = 10_00
 
 
 def difference(
-    x: Table, y: Table, aggregate: str, *, seed: int, resamples: int = 10_000, level: float = 0.95
+    x: Table, y: Table, aggregate: str, *, seed: int, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     """How much larger an aggregate is for x than for y: they share seeds, and a resample takes the same of both."""
     of, bootstrap, (first, second) = _aggregate(aggregate), _Bootstrap(seed, resamples, level), paired(x, y)
@@ -87,7 +89,7 @@ def difference(
 
 
 def improvement_probability(
-    x: Table, y: OtherTable, *, seed: int, resamples: int = 10_000, level: float = 0.95
+    x: Table, y: OtherTable, *, seed: int, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:
     r"""$P(X > Y) + \frac12 P(X = Y)$ of a run of x and a run of y on the same task, the mean over tasks.
 
@@ -109,7 +111,7 @@ def profile(
     thresholds: Real[np.ndarray, " thresholds"] | Sequence[int | float],
     *,
     seed: int,
-    resamples: int = 10_000,
+    resamples: int = RESAMPLES,
     level: float = 0.95,
 ) -> Band:
     r"""The performance profile $P(X > \tau)$: the share of all runs on all tasks with a score above each threshold."""

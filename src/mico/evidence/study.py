@@ -9,13 +9,14 @@ import pandas as pd
 
 from mico.evidence.atari_scores import is_game
 from mico.evidence.baselines import baselines, scale_of
-from mico.evidence.cells import finals, normalised
 from mico.evidence.curves import training_curves
 from mico.evidence.learning_speed import learning_speed, learning_targets, tied_at_ceiling
-from mico.evidence.scope import common_steps, cut, early, infinite, once, reached_steps, unfinished_envs, with_ends
+from mico.evidence.normalise import normalised
+from mico.evidence.run_scores import common_steps, cut, final_scores
+from mico.evidence.scope import early, infinite, once, unfinished_envs
 from mico.evidence.scores import Scores, tabulate, with_arms
 from mico.evidence.sources import Sources
-from mico.evidence.statistics import MOST_RESAMPLES, Estimate, estimate
+from mico.evidence.statistics import CURVE_RESAMPLES, MOST_RESAMPLES, Estimate, estimate
 from mico.plotting.score_plots import Style, arm_styles
 from mico.runs.log import COLUMNS
 
@@ -25,7 +26,7 @@ class Choices(NamedTuple):
 
     normalise: str | None
     baseline: str | None
-    last: int
+    last: float
     step: int | None
     points: int
     resamples: int
@@ -39,7 +40,6 @@ class Study:
 
     choices: Choices
     frame: pd.DataFrame
-    reached: dict[str, int]
     steps: dict[str, int]
     scaled: pd.DataFrame
     scale: str
@@ -50,13 +50,13 @@ class Study:
 
     @cached_property
     def returns(self) -> tuple[pd.DataFrame, list[str]]:
-        """The final return of every run that has one, whatever others lack, and why the rest have none."""
-        return finals(cut(self.frame, self.steps), self.choices.last)
+        """The score of every run that has one in raw returns, whatever others lack, and why the rest have none."""
+        return final_scores(self.frame, last=self.choices.last, steps=self.steps)
 
     @cached_property
     def scores(self) -> Scores:
         """The scores on the report's scale."""
-        return tabulate(self.scaled, last=self.choices.last)
+        return tabulate(self.scaled, last=self.choices.last, steps=self.steps)
 
     @cached_property
     def aggregated(self) -> dict[str, pd.DataFrame]:
@@ -111,7 +111,7 @@ class Study:
     def speed(self) -> pd.DataFrame:
         """How fast each run learns that has a final return, in the unit of the returns."""
         rows = cut(self.frame, self.steps)
-        return learning_speed(rows, self.returns[0], self.steps, window=self.choices.last)
+        return learning_speed(rows, self.returns[0], self.steps)
 
     @cached_property
     def targets(self) -> pd.DataFrame:
@@ -142,8 +142,13 @@ class Study:
 
     @property
     def bootstrap(self) -> dict[str, Any]:
-        """How intervals are drawn."""
+        """How intervals in tables are drawn."""
         return {"seed": self.choices.seed, "resamples": self.choices.resamples}
+
+    @property
+    def curve_bootstrap(self) -> dict[str, Any]:
+        """How intervals of curves are drawn, of which a figure has hundreds."""
+        return self.bootstrap | {"resamples": min(self.choices.resamples, CURVE_RESAMPLES)}
 
     def estimate(self, table: pd.DataFrame, aggregate: str) -> Estimate:
         """An aggregate with its interval."""
@@ -153,10 +158,8 @@ class Study:
 def study(sources: Sources, choices: Choices) -> Study:
     """Compare runs as the choices ask; a ValueError if a choice has no meaning for them."""
     _check(choices)
-    reached = reached_steps(sources)
-    frame, twice = once(_ordered(with_arms(sources.frame)), reached)
-    frame = with_ends(frame, reached)
-    steps = common_steps(frame, reached, sources.records)
+    frame, twice = once(_ordered(with_arms(sources.frame)))
+    steps = common_steps(frame)
     if choices.step is not None:
         steps = _at(choices.step, steps)
     ends = cut(frame, steps)
@@ -170,12 +173,14 @@ def study(sources: Sources, choices: Choices) -> Study:
     scaled, words, lost = _scaled(ends[~ends["env"].isin(behind)], scale, choices)
     left_out = (*twice, *infinite(frame), *soon, *behind.values(), *lost)
     skip = _frame_skip(sources)
-    return Study(choices, frame, reached, steps, scaled, scale, words, against, left_out, skip)
+    return Study(choices, frame, steps, scaled, scale, words, against, left_out, skip)
 
 
 def _check(choices: Choices) -> None:
     """Refuse numbers out of range before anything is written."""
-    for name, most in (("last", None), ("points", None), ("resamples", MOST_RESAMPLES)):
+    if not 0 < choices.last <= 1:
+        raise ValueError(f"last must be a share of the steps, above 0 and at most 1, got {choices.last}")
+    for name, most in (("points", None), ("resamples", MOST_RESAMPLES)):
         value = getattr(choices, name)
         if value < 1 or (most is not None and value > most):
             raise ValueError(f"{name} must be {'1 or more' if most is None else f'from 1 to {most:,}'}, got {value}")

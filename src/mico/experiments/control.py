@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import StrMethodFormatter
 
+from mico.evidence.run_scores import LAST, final_scores
 from mico.experiments.cells import Evaluation, in_turn
 from mico.plotting import plots
 from mico.runs import archive as condensed
+from mico.runs.log import REACHED
 
 PACKAGED = Path(__file__).parent / "data" / "control"
 REREADS = True  # results are read anew at every call
@@ -101,7 +103,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     for (task, arm), of_arm in ends.groupby(["task", "arm"]):
         for metric, label in ALGORITHMS.items():
             for end, own in of_arm[of_arm["metric"] == metric].groupby("end"):
-                over, last = _of_runs(own), _of_runs(own[own["step"] > 0.9 * end])
+                over, last = _scores(own, last=1.0), _scores(own)
                 line = {"task": task, "arm": arm, "algorithm": label, "runs": len(over), "steps": end}
                 line |= {"all": _text(over), "last tenth": _text(last)}
                 lines.append(line | {"paper": _published(task, arm).get(metric, np.nan)})
@@ -158,11 +160,12 @@ def _published(task: str, arm: str) -> dict[str, int]:
     return PAPER.get(task, {}) if arm == "pixels" else {}
 
 
-def _of_runs(rows: pd.DataFrame) -> pd.Series:
-    """The mean return of the episodes of each run."""
-    known = rows.dropna(subset="score")
-    sums = known.assign(total=known["score"] * known["episodes"]).groupby("seed")[["total", "episodes"]].sum()
-    return sums["total"] / sums["episodes"]
+def _scores(rows: pd.DataFrame, *, last: float = LAST) -> pd.Series:
+    """Score each run by its episodes in the last share of its steps."""
+    named = rows.rename(columns={"score": "value", "task": "env"}).assign(arm=rows["metric"])
+    silent = named["episodes"] == 0
+    scores, _ = final_scores(named.assign(name=np.where(silent, REACHED, "return")), last=last)
+    return scores.set_index("seed")["value"]
 
 
 def _text(scores: pd.Series) -> str:

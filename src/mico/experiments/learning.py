@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from mico.deep.agents import DQN
@@ -17,11 +15,11 @@ from mico.deep.envs import ENVS, environment
 from mico.deep.metric_losses import MICo
 from mico.deep.training.train import Progress, train
 from mico.evidence.intervals import mean_interval
+from mico.evidence.run_scores import final_scores
 from mico.plotting import plots
 from mico.runs.log import read_runs
 
 BASE = "DQN"
-_END = 0.2  # the last part of training, over which final returns are means
 _ENDS = ("", "_low", "_high")  # a mean, and the ends of its interval
 
 # In a hurry: exploration ends soon and steps are large, so that learning shows within 50,000 steps.
@@ -70,14 +68,16 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def table(frame: pd.DataFrame) -> pd.DataFrame:
-    """A line for each arm: its final return (`score`), its gain over DQN, and 95% intervals of both over seeds."""
-    gain = gains(frame)
+    """A line for each arm: its `score`, its gain over DQN, and 95% intervals of both over seeds."""
+    scores, _ = final_scores(frame)
+    by_seed = scores.pivot(index="seed", columns="arm", values="value")
     lines = []
-    for arm, part in frame[frame["name"] == "return"].groupby("arm", sort=False):
-        parts = {"score": part, "gain": gain[gain["arm"] == arm]}
-        numbers = {name: mean_interval(_final(rows, int(frame["step"].max()))) for name, rows in parts.items()}
+    for arm in frame["arm"].unique():
+        own = by_seed[arm].dropna()
+        gain = (own - by_seed[BASE]).dropna() if arm != BASE else own.iloc[:0]
+        numbers = {"score": mean_interval(own.to_numpy()), "gain": mean_interval(gain.to_numpy())}
         line = {f"{name}{end}": value for name, three in numbers.items() for end, value in zip(_ENDS, three)}
-        lines.append({"arm": arm, "seeds": part["seed"].nunique()} | line)
+        lines.append({"arm": arm, "seeds": len(own)} | line)
     return pd.DataFrame(lines)
 
 
@@ -96,9 +96,3 @@ def plot(frame: pd.DataFrame) -> Figure:
 
 def _arm(alpha: float) -> str:
     return f"{BASE} + MICo, α = {alpha:g}" if alpha else BASE
-
-
-def _final(rows: pd.DataFrame, steps: int) -> Float[np.ndarray, " N"]:
-    """The mean of each seed over the last part of training."""
-    late = rows[rows["step"] > (1 - _END) * steps]
-    return late.groupby("seed")["value"].mean().to_numpy()

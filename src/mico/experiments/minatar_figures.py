@@ -9,14 +9,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from mico.evidence.baselines import scale_of
-from mico.evidence.cells import NEARLY, finals
 from mico.evidence.figures import Drawing, Undrawn, drawings
 from mico.evidence.intervals import mean_intervals, printed
+from mico.evidence.learning_speed import mean_over_steps
+from mico.evidence.run_scores import LAST, NEARLY, final_scores
 from mico.evidence.score_tables import score_tables
 from mico.evidence.scores import read_scores, with_arms
 from mico.evidence.sources import Sources
+from mico.evidence.statistics import RESAMPLES
 from mico.evidence.study import Choices, Study, study
-from mico.experiments.minatar_plan import LAST, Weights, best_weights, paper_weights
+from mico.experiments.minatar_plan import Weights, best_weights, paper_weights
 from mico.plotting import score_plots
 from mico.runs.archive import KEY
 
@@ -30,7 +32,6 @@ LABELS = {
 Looks = Mapping[str, score_plots.Style]
 _LEVEL = 0.95
 _POINTS = 50
-_RESAMPLES = 2_000
 
 
 def scored(frame: pd.DataFrame) -> Study | None:
@@ -47,9 +48,9 @@ def scored(frame: pd.DataFrame) -> Study | None:
     unit = "dqn" if "dqn" in plain else next(iter(plain), None)
     scale = "none"
     if unit is not None:
-        found, _ = scale_of(unit, runs, baseline=None, last=LAST)
+        found, _ = scale_of(unit, runs)
         scale = unit if any(found(env) is not None for env in runs["env"].unique()) else "none"
-    choices = Choices(scale, None, LAST, None, _POINTS, _RESAMPLES, seed=0)
+    choices = Choices(scale, None, LAST, None, _POINTS, RESAMPLES, seed=0)
     return study(Sources(runs.drop(columns="arm"), [], []), choices)
 
 
@@ -80,14 +81,24 @@ def own_games(looked_at: Study) -> dict[str, pd.DataFrame]:
 
 
 def differences(frame: pd.DataFrame) -> pd.DataFrame:
-    """Differences that MICo makes in each game at the end, of returns also over the whole curve: means over pairs.
+    """Differences that MICo makes in each game: of scores, of returns over the whole curve, and of what φ is like.
 
-    Pairs have the same seed; intervals are Student's.
+    They are means over pairs of the same seed, with Student's intervals. What φ is like is a mean over the last tenth
+    of the steps.
     """
-    rows = _named(whole(frame)[0].dropna(subset="score")).sort_values("step", kind="stable")
+    rows = _named(whole(frame)[0]).astype({"seed": int, "step": int, "score": float})
     by = ["agent", "metric", "env", "seed"]
-    late = rows.groupby(by).tail(LAST).groupby(by)[["score", *LABELS]].mean().rename(columns={"score": "final return"})
-    runs = late.assign(**{"mean return": rows.groupby(by)["score"].mean()})
+    named = with_arms(read_scores(rows))
+    arms = named.drop_duplicates("arm")[["arm", "agent", "metric"]]
+    runs = (
+        final_scores(named)[0].merge(arms, on="arm").set_index(by)[["value"]].rename(columns={"value": "final return"})
+    )
+    late = rows[rows["step"] > (1 - LAST) * rows.groupby("env")["step"].transform("max")]
+    areas = {
+        run: mean_over_steps(own["step"].to_numpy(), own["score"].to_numpy(), int(own["step"].max()))
+        for run, own in rows.dropna(subset="score").sort_values("step", kind="stable").groupby(by)
+    }
+    runs = runs.join(pd.Series(areas, name="mean return").rename_axis(by)).join(late.groupby(by)[[*LABELS]].mean())
     runs = runs.melt(ignore_index=False, var_name="measure").reset_index().dropna(subset="value")
     base = runs[runs["metric"] == "none"].drop(columns="metric")
     pairs = runs[runs["metric"] != "none"].merge(
@@ -141,7 +152,7 @@ def sweep_scores(frame: pd.DataFrame) -> pd.DataFrame:
         return rows[["agent", "env", "metric", "metric.alpha", "metric.beta"]].assign(value=rows["score"])
     runs = with_arms(read_scores(rows))
     about = runs.drop_duplicates("arm")[["arm", "agent", "metric", "metric.alpha", "metric.beta"]]
-    scores = mean_intervals(finals(runs, LAST)[0], ["arm", "env"], _LEVEL).merge(about, on="arm")
+    scores = mean_intervals(final_scores(runs)[0], ["arm", "env"], _LEVEL).merge(about, on="arm")
     return scores[["agent", "env", "metric", "metric.alpha", "metric.beta", "value", "low", "high", "count"]]
 
 

@@ -14,7 +14,9 @@ from mico.deep.agents.iqn import AbstractImplicitAgent
 from mico.deep.config.presets import PRESETS
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.layers import Precision
-from mico.evidence.cells import finals
+from mico.evidence.baselines import scale_of
+from mico.evidence.normalise import normalised
+from mico.evidence.run_scores import final_scores
 from mico.evidence.scores import read_scores, with_arms
 from mico.runs.archive import of_runs
 from mico.sweeps.grid import Cell, Sweep, cells
@@ -22,7 +24,6 @@ from mico.sweeps.named import SWEEPS
 
 Phase = Literal["alpha-beta", "study"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
-LAST = 5  # points of a curve whose mean is a run's score
 
 # Whose sweep chooses the weights of others: agents that have the same α in the paper.
 _SWEPT = {"rainbow": "dqn", "iqn": "qr-dqn", "m-iqn": "qr-dqn"}
@@ -189,18 +190,19 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
 def best_weights(rows: pd.DataFrame) -> Weights | None:
     r"""The weights of one agent's sweep whose mean over games of $(x - f) / (b - f)$ is largest.
 
-    x is a mean final return, b that of the baseline and f the mean first return; games where b does not exceed f count
-    for nothing, weights that lack one of the others too. None if nothing is left.
+    x is a mean score, b that of runs without MICo and f the mean first return of these, as in reports (`scale_of`);
+    games in which these do not clearly rise count for nothing, and so do weights that lack one of the others. None if
+    nothing is left.
     """
     frame = with_arms(read_scores(rows))
-    scores, _ = finals(frame, LAST)
-    first = frame[frame["step"] == frame["step"].min()].groupby("env")["value"].mean()
     fields = frame.drop_duplicates("arm").set_index("arm")[["metric", "metric.alpha", "metric.beta"]]
-    means = scores.groupby(["arm", "env"])["value"].mean().unstack()
     is_base = fields["metric"] == "none"
-    unit = means.reindex(fields.index[is_base]).mean() - first
-    rising = unit.index[unit > 0]
-    gains = ((means[rising] - first[rising]) / unit[rising]).mean(axis="columns", skipna=False)
+    if is_base.sum() != 1:
+        return None
+    scale, _ = scale_of("baseline", frame)
+    rising = frame[frame["env"].map(lambda env: scale(env) is not None)]
+    scores, _ = final_scores(normalised(rising, scale)[0])
+    gains = scores.groupby(["arm", "env"])["value"].mean().unstack().mean(axis="columns", skipna=False)
     gains = gains.reindex(fields.index[~is_base]).dropna()
     if gains.empty:
         return None

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from mico._checks import install_hint
 from mico.runs.files import open_unlinked, sync, touch
+from mico.runs.returns import EPISODES
 
 if TYPE_CHECKING:
     import pandas  # which takes a quarter of a second to import, and writing rows does without
 
-COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value")
+COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value", EPISODES)
+REACHED = "reached"  # name of rows that only tell how far a run has come
+FROZEN = "not_finite_at"  # name of rows that tell at which step a run stopped learning, as a number was not finite
 
 _ABOUT = ("run", "agent", "metric", "env", "seed")  # what config.json tells of every row
 
@@ -116,7 +119,8 @@ def read_log(path: Path) -> "pandas.DataFrame":
 def read_runs(folder: Path) -> "pandas.DataFrame":
     """All runs in a folder, or in the folders in it, one row a number; runs may still be going.
 
-    Beside the fixed columns there is one for each varied field, such as metric.alpha.
+    Beside the fixed columns there is one for each varied field, such as metric.alpha. A row named "return" has how many
+    `episodes` that return is the mean of.
     """
     import pandas as pd
 
@@ -181,12 +185,12 @@ def _tidy(folder: Path, config: Mapping[str, Any]) -> "pandas.DataFrame":
     if missing:
         raise ValueError(f"{folder / 'config.json'} has no {', '.join(missing)}")
     numbers = [
-        (row["step"], name, value)
+        (row["step"], name, value, row.get(EPISODES, math.nan) if name == "return" else math.nan)
         for row in read_rows(folder / "log.jsonl")
         for name, value in row.items()
         if name != "step"
     ]
-    table = pd.DataFrame(numbers, columns=["step", "name", "value"]).astype({"value": float})
+    table = pd.DataFrame(numbers, columns=["step", "name", "value", EPISODES]).astype({"value": float, EPISODES: float})
     about = {"experiment": folder.parent.name, **{name: config[name] for name in _ABOUT}}
     if config["metric"] is None:
         about["metric"] = "none"  # pandas leaves rows without a value out of groups, and baselines with them

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from mico._checks import check_plain_name
 from mico.runs.log import few, read_rows
+from mico.runs.returns import EPISODES, mean_returns
 
 WEIGHTS = ("metric.alpha", "metric.beta")
 MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
@@ -85,12 +86,14 @@ def thinned(run: Logged, points: int) -> pd.DataFrame:
         edges = np.unique([row["step"] for row in run.rows])
     else:
         edges = np.linspace(0, config["steps"], points + 1)[1:].round().astype(int)
+    of_row = np.searchsorted(edges, [row["step"] for row in run.rows]).tolist()
+    returns = _returns(run.rows, of_row)
     pieces: list[list[dict[str, Any]]] = [[] for _ in edges]
-    for row in run.rows:
-        pieces[int(np.searchsorted(edges, row["step"]))].append(row)
+    for row, piece in zip(run.rows, of_row):
+        pieces[piece].append(row)
     found = [
-        {"step": edge, **_returns(piece), **_last(piece)}
-        for edge, piece in zip(edges.tolist(), pieces)
+        {"step": edge, **returns.get(number, {"score": np.nan, EPISODES: 0}), **_last(piece)}
+        for number, (edge, piece) in enumerate(zip(edges.tolist(), pieces))
         if piece and edge <= run.last
     ]
     metric = config["settings"]["metric"] or {}
@@ -112,13 +115,12 @@ def tell_cut(logs: Sequence[Logged], tables: Sequence[pd.DataFrame]) -> None:
         warnings.warn(f"rows after the last whole piece of a run are left out: {few(cut)}", stacklevel=3)
 
 
-def _returns(piece: Iterable[dict[str, Any]]) -> dict[str, float]:
-    """Over episodes: a row may have few or many."""
-    rows = [(row["return"], row.get("episodes", 1)) for row in piece if "return" in row]
-    if not rows:
-        return {"score": np.nan, "episodes": 0}
-    returns, episodes = np.transpose(rows)
-    return {"score": float(returns @ episodes / episodes.sum()), "episodes": int(episodes.sum())}
+def _returns(rows: Sequence[dict[str, Any]], piece_of: Sequence[int]) -> dict[int, dict[str, float]]:
+    """The mean return of each piece that has one, and the number of its episodes."""
+    found = [(n, row["return"], row.get(EPISODES, 1)) for n, row in zip(piece_of, rows) if "return" in row]
+    table = pd.DataFrame(found, columns=["piece", "value", EPISODES])
+    scores, episodes = mean_returns(table, "piece"), table.groupby("piece", sort=False)[EPISODES].sum()
+    return {int(n): {"score": float(scores[n]), EPISODES: int(episodes[n])} for n in scores.index}
 
 
 def _last(piece: Sequence[dict[str, Any]]) -> dict[str, float]:

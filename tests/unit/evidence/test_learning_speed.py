@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mico.evidence.cells import finals
 from mico.evidence.learning_speed import (
     learning_speed,
     learning_targets,
@@ -14,6 +13,7 @@ from mico.evidence.learning_speed import (
     steps_to,
     tied_at_ceiling,
 )
+from mico.evidence.run_scores import final_scores
 from mico.evidence.scores import read_scores, with_arms
 
 
@@ -28,8 +28,8 @@ def rows(**runs):
     return with_arms(read_scores(pd.DataFrame(parts)))
 
 
-def measured(frame, end, last=1, window=5):
-    ends, _ = finals(frame, last)
+def measured(frame, end, last=0.01, window=5):
+    ends, _ = final_scores(frame, last=last)
     return learning_speed(frame, ends, {"e": end}, window=window).set_index(["arm", "seed"])
 
 
@@ -78,13 +78,13 @@ def test_a_threshold_is_reached_where_it_is_held(returns, window, step):
 
 def test_the_threshold_is_nine_tenths_of_the_best_arm():
     frame = rows(a=[[0.0, 10.0], [0.0, 8.0]], b=[[0.0, 2.0], [0.0, 20.0]])
-    ends, _ = finals(frame, 1)
+    ends, _ = final_scores(frame, last=0.01)
     assert learning_targets(frame, ends).loc["e"].to_dict() == {"floor": 0, "ceiling": 11, "threshold": 9.9}
 
 
 def test_the_best_of_an_arm_is_without_its_worst_and_best_run_of_four():
     frame = rows(a=[[1.0], [2.0], [4.0], [50.0]], b=[[2.0], [2.0], [2.0], [2.0]])
-    ends, _ = finals(frame, 1)
+    ends, _ = final_scores(frame, last=0.01)
     assert learning_targets(frame, ends).loc["e"].to_dict() == pytest.approx(
         {"floor": 0, "ceiling": 3, "threshold": 2.7}
     )
@@ -92,7 +92,7 @@ def test_the_best_of_an_arm_is_without_its_worst_and_best_run_of_four():
 
 def test_with_negative_returns_it_is_nine_tenths_of_the_way_from_the_first_return():
     frame = rows(a=[[-100.0, -50.0, -10.0]], b=[[-60.0, -30.0, -20.0]])
-    ends, _ = finals(frame, 1)
+    ends, _ = final_scores(frame, last=0.01)
     assert learning_targets(frame, ends).loc["e"].to_dict() == {"floor": -80, "ceiling": -10, "threshold": -17}
     found = measured(frame, 30)
     assert found.loc[("a", 0), ["steps", "reached"]].tolist() == [30, True]
@@ -136,14 +136,14 @@ def test_returns_that_are_not_finite_are_left_out(wrong):
 )
 def test_arms_are_tied_where_most_runs_of_each_score_as_the_best(runs, tied):
     frame = rows(**runs)
-    ends, _ = finals(frame, 1)
+    ends, _ = final_scores(frame, last=0.01)
     assert tied_at_ceiling(frame, ends) == (["e"] if tied else [])
 
 
 def test_means_over_seeds_with_what_was_reached():
     """Steps 30, 10 and 40, 30: the second arm's first run never gets there, so its 35 is a lower bound."""
     frame = rows(a=[[0.0, 0.5, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]], b=[[0.0, 0.0, 0.0, 0.5], [0.0, 0.0, 1.0, 1.0]])
-    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 40})
+    speed = learning_speed(frame, final_scores(frame, last=0.01)[0], {"e": 40})
     found = speed_estimates(speed, seed=0, resamples=200).set_index(["arm", "measure"])
     assert found["value"].to_dict() == {
         ("a", "mean"): 0.8125,
@@ -162,7 +162,7 @@ def test_differences_are_paired_by_seed():
         a=[[1.0, 1.0, 1.0, 1.0], [0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 0.0, 1.0]],
         b=[[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0]],
     )
-    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 40})
+    speed = learning_speed(frame, final_scores(frame, last=0.01)[0], {"e": 40})
     found = speed_differences(speed, {"a": "b"}, seed=0, resamples=500).set_index("measure")
     assert found["value"].to_dict() == {"mean": 0.375, "steps": -15}
     assert found[["low", "high"]].to_numpy().tolist() == [[0.25, 0.5], [-20, -10]]
@@ -172,13 +172,13 @@ def test_differences_are_paired_by_seed():
 
 def test_steps_that_no_run_has_taken_are_not_compared():
     frame = rows(a=[[0.0, 1.0]], b=[[0.0, 1.0]], c=[[0.0, 5.0]])
-    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 20})
+    speed = learning_speed(frame, final_scores(frame, last=0.01)[0], {"e": 20})
     assert speed_differences(speed, {"a": "b"}, seed=0)["measure"].tolist() == ["mean"]
     assert speed_differences(speed, {"a": "c"}, seed=0)["measure"].tolist() == ["mean", "steps"]
 
 
 def test_arms_without_a_common_seed_are_not_compared():
     frame = rows(a=[[0.0, 1.0]], b=[[0.0, 1.0]])
-    speed = learning_speed(frame, finals(frame, 1)[0], {"e": 20})
+    speed = learning_speed(frame, final_scores(frame, last=0.01)[0], {"e": 20})
     speed.loc[speed["arm"] == "b", "seed"] = 7
     assert speed_differences(speed, {"a": "b"}, seed=0).empty

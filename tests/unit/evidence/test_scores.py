@@ -98,20 +98,20 @@ def test_arms_are_told_apart_by_what_differs_within_an_environment():
 
 def test_scores_are_means_of_the_last_returns():
     frame = tidy(given(seed=1, scores=[9.0, 1.0, 3.0]), given(seed=0), given(seed=0, agent="iqn", env="gym/b"))
-    scores = tabulate(frame.sample(frac=1, random_state=0), last=2)
+    scores = tabulate(frame.sample(frac=1, random_state=0), last=0.5)
     assert scores.excluded == ()
     assert scores.tables["dqn"].to_dict() == {"gym/a": {0: 2.5, 1: 2}}
     assert scores.tables["iqn"].to_dict() == {"gym/b": {0: 2.5}}
     table = scores.tables["dqn"]
     assert (table.index.name, table.columns.name, table.index.tolist()) == ("seed", "env", [0, 1])
-    assert tabulate(frame).tables["dqn"].loc[1, "gym/a"] == pytest.approx(13 / 3)  # of the three there are
+    assert tabulate(frame, last=1.0).tables["dqn"].loc[1, "gym/a"] == pytest.approx(13 / 3)
 
 
 def test_other_rows_are_no_scores_but_tell_how_far_a_run_is():
     frame = tidy(given(seed=0), given(seed=1, scores=[4.0] * 3))
     losses = frame[frame["seed"] == 0].assign(name="loss", value=99.0, step=31)
-    scores = tabulate(pd.concat([frame, losses], ignore_index=True))
-    assert scores.tables["dqn"]["gym/a"].tolist() == [2, 4]
+    scores = tabulate(pd.concat([frame, losses], ignore_index=True), last=0.5)
+    assert scores.tables["dqn"]["gym/a"].tolist() == [2.5, 4]
 
 
 def test_runs_that_are_still_going_are_left_out_and_named():
@@ -124,19 +124,20 @@ def test_runs_that_are_still_going_are_left_out_and_named():
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_returns_that_are_not_finite_cost_the_run(value):
     early, late = [value, 1.0, 1.0], [1.0, 1.0, value]
-    scores = tabulate(tidy(given(seed=0, scores=early), given(seed=1, scores=late)), last=2)
+    scores = tabulate(tidy(given(seed=0, scores=early), given(seed=1, scores=late)), last=0.5)
     assert scores.tables["dqn"]["gym/a"].to_dict() == {0: 1}
     assert scores.excluded == ("dqn: seed 1 of gym/a is left out: its last returns are not all finite",)
 
 
 def test_rows_in_which_no_episode_ended_tell_how_far_a_run_has_come():
     """Of tables that count episodes; without, a score that is missing is one that went wrong."""
-    table = given(scores=[1.0, 3.0, np.nan])
-    assert tabulate(read_scores(table)).tables == {}
+    table = given(scores=[1.0, 4.0, np.nan])
+    assert tabulate(read_scores(table), last=1.0).tables == {}
     counted = table.assign(episodes=[2, 1, 0])
-    assert tabulate(read_scores(counted)).tables["dqn"]["gym/a"].to_dict() == {0: 2}
+    assert tabulate(read_scores(counted), last=1.0).tables["dqn"]["gym/a"].to_dict() == {0: 2}
     lost = counted.assign(episodes=[2, 1, 1])  # there were some, so their score is lost
-    assert tabulate(read_scores(lost)).tables == {}
+    assert tabulate(read_scores(lost), last=1.0).tables == {}
+    assert tabulate(read_scores(counted.fillna({"score": 9.0})), last=1.0).tables["dqn"]["gym/a"].to_dict() == {0: 2}
 
 
 def test_runs_without_a_return_are_named():
@@ -193,8 +194,9 @@ def test_other_normalisations():
 
 def test_frames_that_cannot_be_tabulated_are_refused():
     frame = tidy(given())
-    with pytest.raises(ValueError, match="last must be 1 or more, but is 0"):
-        tabulate(frame, last=0)
+    for share in (0.0, 1.1, -0.1):
+        with pytest.raises(ValueError, match="last must be a share of the steps, above 0 and at most 1, got"):
+            tabulate(frame, last=share)
     with pytest.raises(ValueError, match=r"frame must have the columns .*, but lacks run, value"):
         tabulate(frame.drop(columns=["run", "value"]))
     doubled = pd.concat([frame, frame.assign(experiment="again")])

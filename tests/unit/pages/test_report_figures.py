@@ -21,7 +21,7 @@ def drawn(tmp_path):
 
     def draw(rows, normalise=None):
         pd.DataFrame(rows).to_csv(tmp_path / "scores.csv", index=False)
-        choices = Choices(normalise, None, 1, None, 200, 20, seed=0)
+        choices = Choices(normalise, None, 0.1, None, 200, 20, seed=0)
         looked_at = study(read_sources([tmp_path / "scores.csv"]), choices)
         return {one.name: one for one in drawings(looked_at) if isinstance(one, Drawing)}
 

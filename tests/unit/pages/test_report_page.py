@@ -216,10 +216,10 @@ def test_boxes_are_ticked_with_the_keyboard_and_focus_is_seen(opened):
 
 @needs_chromium
 def test_the_tables_hold_what_the_logs_give(opened, pages):
-    """By hand: the mean of the last five returns, 0 at the baseline's mean first return, 1 at its end."""
+    """By hand: the mean of the last tenth of the returns, 0 at the baseline's mean first return, 1 at its end."""
     page, scores = opened(), {BASE: [], MICO: []}
     for env in ENVS:
-        ends_of = {metric: logged(pages, env, metric)[:, -5:].mean(axis=1) for metric in (None, "mico")}
+        ends_of = {metric: logged(pages, env, metric)[:, -ROWS // 10 :].mean(axis=1) for metric in (None, "mico")}
         zero = logged(pages, env, None)[:, 0].mean()
         unit = ends_of[None].mean() - zero
         for arm, metric in ((BASE, None), (MICO, "mico")):

@@ -204,11 +204,15 @@ def add_run(folder, rows, **config):
 
 
 def test_runs_are_one_tidy_table(tmp_path):
-    add_run(tmp_path / "demo/a", ROWS, seed=1, varied={"metric.alpha": 0.5})
+    add_run(tmp_path / "demo/a", [ROWS[0] | {"episodes": 5}, ROWS[1]], seed=1, varied={"metric.alpha": 0.5})
     add_run(tmp_path / "demo/b", [{"step": 4, "loss": math.inf}], seed=2, varied={"metric.alpha": 0.1}, env="pong")
     table = read_runs(tmp_path / "demo")
     assert list(table.columns) == [*COLUMNS, "metric.alpha"]
-    assert table.values.tolist() == [
+    assert table["episodes"].dtype == float
+    assert table[table["name"] == "return"]["episodes"].tolist() == [5]
+    assert table["episodes"].count() == 1  # of returns alone
+    table = table[table["name"] != "episodes"]
+    assert table.drop(columns="episodes").values.tolist() == [
         ["demo", "a", "dqn", "mico", "breakout", 1, 4, "loss", 0.1, 0.5],
         ["demo", "a", "dqn", "mico", "breakout", 1, 4, "return", 3.0, 0.5],
         ["demo", "a", "dqn", "mico", "breakout", 1, 8, "loss", 1e-300, 0.5],
