@@ -82,7 +82,7 @@ def test_a_problem_leaves_discount_and_policy_to_the_agent():
     (run,) = runs("--env", "mdp/bound-example", "--env.k", 3)
     assert run.env.settings().keys() == {"observation", "max_steps", "start", "k"}
     for flag in ("--env.discount", "--env.policy"):
-        with pytest.raises(SystemExit):
+        with pytest.raises(ValueError, match=f"unknown option {flag}"):
             runs("--env", "mdp/bound-example", flag, "0.5")
 
 

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command that the first argument names; bad input is a line, or tyro's box, on stderr and exit code 2."""
+    """Run the command that the first argument names; bad input is a line on stderr and exit code 2."""
     try:
         try:
             _dispatch(argv)

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
 from mico.cli.text import in_bytes
 from mico.runs import archive as condensed
@@ -40,7 +41,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Run `mico collect` with these arguments."""
-    options = tyro.cli(Options, prog="mico collect", args=argv)
+    options = parse_flags(Options, prog="mico collect", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or of files that this command wrote")
     console = Console(highlight=False, markup=False, soft_wrap=True)

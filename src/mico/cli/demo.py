@@ -16,6 +16,7 @@ from rich.progress import Progress as Bars
 from rich.progress import track
 from rich.table import Table
 
+from mico.cli._flags import parse_flags
 from mico.deep.config.run import Schedule
 from mico.deep.training.train import Progress
 from mico.evidence.intervals import printed
@@ -68,7 +69,7 @@ _QUICK = Parts(
 
 def main(argv: list[str]) -> None:
     """Run `mico demo` with these arguments."""
-    options = tyro.cli(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
+    options = parse_flags(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
     console = Console(highlight=False, markup=False, soft_wrap=True)
     _claim(out)

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
 from mico.deep import load
 from mico.deep.trained.evaluate import evaluate
@@ -38,7 +39,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Run `mico evaluate` with these arguments."""
-    options = tyro.cli(Options, prog="mico evaluate", args=argv)
+    options = parse_flags(Options, prog="mico evaluate", args=argv)
     if not options.runs:
         raise ValueError("evaluate needs a RUN: the folder of a run, or of a fleet")
     folders = {run.resolve(): run for folder in options.runs for run in run_folders(folder)}

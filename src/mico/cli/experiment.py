@@ -21,6 +21,7 @@ from rich.table import Column, Table
 
 from mico import __version__
 from mico._checks import install_hint
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount, OptionalNumber, optional_word, several_numbers
 from mico.cli.text import summary
 from mico.evidence.figures import Undrawn
@@ -103,7 +104,7 @@ def _parsed(name: str, module: ModuleType, argv: list[str]) -> tuple[Options, An
     parts = [("every", Annotated[Options, flat]), ("own", Annotated[make_dataclass("Own", own), flat])]
     off = (tyro.conf.FlagCreatePairsOff,)
     both = make_dataclass("Both", parts)
-    parsed = tyro.cli(both, prog=f"mico experiment {name}", description=summary(module.run), args=argv, config=off)
+    parsed = parse_flags(both, prog=f"mico experiment {name}", description=summary(module.run), args=argv, config=off)
     return parsed.every, module.Config(**{each.name: getattr(parsed.own, each.name) for each in fields(module.Config)})
 
 

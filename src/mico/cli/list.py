@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from mico._checks import install_hint
+from mico.cli._flags import parse_flags
 from mico.cli.text import summary
 from mico.tabular import METRICS, PROBLEMS
 
@@ -35,7 +36,7 @@ _FAMILIES = {
 
 def main(argv: list[str]) -> None:
     """Run `mico list` with these arguments."""
-    tyro.cli(show, prog="mico list", args=argv)
+    parse_flags(show, prog="mico list", args=argv)
 
 
 def show(

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 import tyro
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.text import summary
 from mico.tabular import PROBLEMS, Problem, load
@@ -52,7 +53,7 @@ def requested(command: str, options: type[Options], argv: list[str], weight: Cal
             f"Gymnasium environment with a transition table. It may have options of its own: mico {command} four-rooms "
             "--help shows them."
         )
-        tyro.cli(options, prog=f"mico {command} PROBLEM", description=about, args=["--help"])
+        parse_flags(options, prog=f"mico {command} PROBLEM", description=about, args=["--help"])
     if not argv or argv[0].startswith("-"):
         raise ValueError(f"{command} needs a PROBLEM first: a name that `mico list` shows, or an .npz or .json file")
     name, factory = _factory(argv[0])
@@ -128,5 +129,5 @@ def _parsed(
     flat = tyro.conf.arg(name="")
     own_options = make_dataclass("Own", own, kw_only=True)  # a factory may have a required option after others
     both = make_dataclass("Both", [("every", Annotated[options, flat]), ("own", Annotated[own_options, flat])])
-    parsed = tyro.cli(both, prog=prog, description=summary(factory), args=argv)
+    parsed = parse_flags(both, prog=prog, description=summary(factory), args=argv)
     return parsed.every, asdict(parsed.own)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.report_writing import Request, make
 from mico.cli.text import printable
@@ -86,7 +87,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Run `mico report` with these arguments."""
-    options = tyro.cli(Options, prog="mico report", args=argv)
+    options = parse_flags(Options, prog="mico report", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or a CSV file")
     console = Console(highlight=False, markup=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from mico._checks import count
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount, OptionalNumber, several_numbers
 from mico.cli.train_options import CheckpointSeconds, KeptReplay, TensorBoardToo
 from mico.deep.config.choices import PARTS, Option
@@ -111,7 +112,7 @@ def parse(argv: list[str]) -> tuple[Options, Sweep]:
     groups = [(part, Annotated[_group(own), tyro.conf.arg(name=part)]) for part, own in fields.items()]
     every = make_dataclass("Every", [("options", Annotated[Options, tyro.conf.arg(name="")]), *groups])
     off = (tyro.conf.FlagCreatePairsOff,)
-    parsed = tyro.cli(every, prog="mico sweep [NAME | FILE]", description=_about(), args=flags, config=off)
+    parsed = parse_flags(every, prog="mico sweep [NAME | FILE]", description=_about(), args=flags, config=off)
     written = {word.partition("=")[0].replace("_", "-") for word in flags}
     more = {name: getattr(parsed.options, name) for name in _ENTRIES if f"--{name}" in written}
     values = {

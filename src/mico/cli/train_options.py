@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import tyro
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import OptionalCount, several_numbers
 from mico.cli.text import summary
 from mico.deep.agents import AGENTS
@@ -101,7 +102,7 @@ def parse(argv: list[str]) -> Asked:
         f"\n\n{chosen.agent}: {summary(AGENTS[chosen.agent])}"
     )
     pairs_off = (tyro.conf.FlagCreatePairsOff,)
-    given = tyro.cli(every, prog="mico train", description=about, args=argv, config=pairs_off)
+    given = parse_flags(every, prog="mico train", description=about, args=argv, config=pairs_off)
     fields = {name: _each(name, own, getattr(given, name)) for name, own in options.items()}
     env = chosen.makers()["env"](**fields["env"][0])
     steps = _steps(given.options, env, fields["schedule"][0]["update_period"])

@@ -8,6 +8,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
+from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
 from mico.cli.text import in_bytes
 from mico.deep import Trained, load
@@ -64,7 +65,7 @@ class Options:
 
 def main(argv: list[str]) -> None:
     """Run `mico watch` with these arguments."""
-    options = tyro.cli(Options, prog="mico watch", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
+    options = parse_flags(Options, prog="mico watch", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     _check(options)
     folder = _folder(options.run)
     trained = load(folder)
