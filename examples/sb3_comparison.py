@@ -4,7 +4,7 @@
 
 Each finished run has a folder in OUT, and a comparison that is started again trains only the others. At the end
 OUT/returns.csv holds every evaluation, OUT/summary.csv the statistics and OUT/curves.png the curves. It needs the extra
-`torch` and MinAtar: pip install 'mico-rl[torch]' minatar (in a checkout: pip install -e '.[torch]' minatar).
+`torch` and MinAtar: pip install '.[torch]' minatar in a clone of mico-rl.
 """
 
 # ruff: noqa: T201

@@ -87,13 +87,13 @@ def install_hint(extra: str) -> str:
         extra: Name of the extra, such as `torch`.
 
     Returns:
-        The command, as it is with a released package and in a checkout.
+        The command, and where to run it.
 
     Examples:
         >>> install_hint("torch")
-        "pip install 'mico-rl[torch]' (in a checkout: pip install -e '.[torch]')"
+        "pip install '.[torch]' in a clone of mico-rl"
     """
-    return f"pip install 'mico-rl[{extra}]' (in a checkout: pip install -e '.[{extra}]')"
+    return f"pip install '.[{extra}]' in a clone of mico-rl"
 
 
 def make_plain_name(text: str) -> str:

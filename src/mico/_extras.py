@@ -43,7 +43,7 @@ def require(module: str, what: str) -> None:
 def explain_missing(error: ModuleNotFoundError) -> str:
     """Turn an import error into a sentence that names the extra to install, where one brings the module."""
     module = (error.name or "").partition(".")[0]
-    if module not in EXTRAS or "mico-rl[" in str(error):
+    if module not in EXTRAS or "in a clone of mico-rl" in str(error):
         return str(error)
     extra = EXTRAS[module]
     return f"this needs the package {module}, of the extra {extra!r}: {install_hint(extra)}"

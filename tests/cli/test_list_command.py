@@ -74,7 +74,7 @@ def test_the_exact_side_is_listed_without_jax():
     assert whole.returncode == 0
     assert "mico list problems" in whole.stdout
     assert "mico list agents" not in whole.stdout
-    assert "pip install 'mico-rl[deep]'" in whole.stdout
+    assert "pip install '.[deep]'" in whole.stdout
     assert "four-rooms" in without_jax("list", "problems").stdout
     refused = without_jax("list", "agents")
     assert (refused.returncode, refused.stdout) == (2, "")

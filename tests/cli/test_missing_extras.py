@@ -39,14 +39,14 @@ def blocked(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("package", "argv", "line"),
     [
-        ("ale_py", "train --env atari/pong --steps 4000 --out x", "Atari games need: pip install 'mico-rl[atari]'"),
+        ("ale_py", "train --env atari/pong --steps 4000 --out x", "Atari games need: pip install '.[atari]'"),
         (
             "dm_control",
             "train --env control/walker-walk --agent sac --steps 400 --out x",
-            "'mico-rl[control]'",
+            "'.[control]'",
         ),
-        ("tensorboardX", "train --env mdp/two-state --steps 40 --tensorboard --out x", "'mico-rl[tensorboard]'"),
-        ("tensorboardX", "sweep --env mdp/two-state --steps 40 --tensorboard --out x", "'mico-rl[tensorboard]'"),
+        ("tensorboardX", "train --env mdp/two-state --steps 40 --tensorboard --out x", "'.[tensorboard]'"),
+        ("tensorboardX", "sweep --env mdp/two-state --steps 40 --tensorboard --out x", "'.[tensorboard]'"),
         (
             "umap",
             "experiment state-features --quick --out x",

@@ -174,7 +174,7 @@ def test_without_ray_it_says_what_to_install_and_leaves_nothing(refused, monkeyp
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "mico.sweeps.cluster", raising=False)
     monkeypatch.delattr("mico.sweeps.cluster", raising=False)
-    assert "pip install 'mico-rl[cluster]'" in refused(*flags_of_pair()[1:], "--out", "x/y", "--ray", "auto")
+    assert "pip install '.[cluster]'" in refused(*flags_of_pair()[1:], "--out", "x/y", "--ray", "auto")
 
 
 def test_a_cluster_that_is_not_there_leaves_nothing(refused):
@@ -198,7 +198,7 @@ def test_a_fleet_that_no_node_has_room_for_leaves_nothing(refused, monkeypatch):
 )
 def test_without_the_package_of_an_environment_nothing_is_left(refused, monkeypatch, env, package, extra):
     def missing(name):
-        raise ModuleNotFoundError(f"{name} needs: pip install 'mico-rl[{extra}]'")
+        raise ModuleNotFoundError(f"{name} needs: pip install '.[{extra}]'")
 
     monkeypatch.setattr(absent, "environment", missing)
     shape_of.cache_clear()
@@ -207,12 +207,12 @@ def test_without_the_package_of_an_environment_nothing_is_left(refused, monkeypa
         printed = refused("--env", env, "--agent", agent, "--steps", 400, "--out", "x/y", "--memory", 100)
     finally:
         shape_of.cache_clear()
-    assert f"{env} cannot be run: {env} needs: pip install 'mico-rl[{extra}]'" in printed
+    assert f"{env} cannot be run: {env} needs: pip install '.[{extra}]'" in printed
 
 
 def test_without_tensorboard_nothing_is_left(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert "pip install 'mico-rl[tensorboard]'" in refused(*flags_of_pair()[1:], "--out", "x", "--tensorboard")
+    assert "pip install '.[tensorboard]'" in refused(*flags_of_pair()[1:], "--out", "x", "--tensorboard")
 
 
 def test_steps_that_updates_do_not_divide_are_rounded_up_and_that_is_said(tmp_path, capsys, monkeypatch):

@@ -493,7 +493,7 @@ def test_too_little_memory_is_a_line_and_other_failures_of_a_device_are_not(refu
 
 def test_without_tensorboard_it_says_what_to_install(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert "pip install 'mico-rl[tensorboard]'" in refused(*LAKE, 40, "--out", "x", "--tensorboard")
+    assert "pip install '.[tensorboard]'" in refused(*LAKE, 40, "--out", "x", "--tensorboard")
 
 
 @pytest.mark.parametrize("room", [300, 2_000, 4_000, 7_000])

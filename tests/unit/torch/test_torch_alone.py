@@ -54,5 +54,5 @@ def test_without_the_agents_packages_it_says_what_to_install():
     done = run_without(("sb3_contrib",), "import mico.torch.sb3")
     assert done.stderr.strip().splitlines()[-1] == (
         "ModuleNotFoundError: mico.torch.sb3 needs stable-baselines3 and sb3-contrib: "
-        "pip install 'mico-rl[torch]' (in a checkout: pip install -e '.[torch]')"
+        "pip install '.[torch]' in a clone of mico-rl"
     )

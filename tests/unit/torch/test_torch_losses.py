@@ -263,4 +263,4 @@ def test_without_pytorch_it_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ModuleNotFoundError: mico.torch needs PyTorch: pip install 'mico-rl[torch]'")
+    assert last.startswith("ModuleNotFoundError: mico.torch needs PyTorch: pip install '.[torch]'")
