@@ -19,7 +19,7 @@ help:
 	@echo 'Each makes .venv first if need be, which takes some minutes; PYTHON=... chooses the interpreter (3.11 or newer).'
 	@echo 'As root, make test installs Debian packages: $(CHROMIUM) $(OPENGL); SYSTEM_PACKAGES=no does not.'
 
-demo: .venv/.installed
+demo: .venv/.with-deep
 	$(BIN)/mico demo
 
 test: announce .venv/.with-torch browser opengl
@@ -49,10 +49,14 @@ lint: .venv/.with-torch
 bench: .venv/.installed
 	$(BIN)/python benchmarks/tabular.py
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.with-deep: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo 'Python 3.11 or newer is needed, as in: make PYTHON=python3.12 $(MAKECMDGOALS)' >&2; exit 1; }
 	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[deep]'
+	@touch $@
+
+.venv/.installed: .venv/.with-deep
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,deep,features,cluster,atari,control,tensorboard,video]'
 	@touch $@
 
