@@ -3,9 +3,16 @@
 import itertools
 import json
 import re
+import shlex
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+
+import mico
+from mico import cli
+from mico.cli.train_options import parse
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -28,6 +35,51 @@ def test_links_lead_to_files_and_headings(page):
         target = (page.parent / path).resolve() if path else page
         assert target.is_file(), link
         assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_files_that_are_named_exist(page):
+    for path in re.findall(r"`((?:src|tests|docs|benchmarks|examples)/[\w./-]+)`", page.read_text()):
+        assert "/mine" in path or (ROOT / path).exists(), path
+
+
+def commands(page):
+    """The commands of a page: indented, or in a block of the shell, without comments and joined where they go on.
+
+    Those that import another package are run in the test of that package.
+    """
+    text = page.read_text().replace("\\\n", " ")
+    blocks = [
+        re.sub("^", "    ", block, flags=re.MULTILINE) for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    ]
+    lines = re.findall(r"^ {4,}(mico [a-z].*?)(?: +#.*)?$", "\n".join([text, *blocks]), re.MULTILINE)
+    return [line for line in lines if not re.search(r"--import|…|\.\.\.", line)]
+
+
+SHOWN = sorted({(page.name, line) for page in PAGES for line in commands(page)})
+
+
+@pytest.mark.parametrize(("page", "line"), SHOWN, ids=[f"{page}: {line[:60]}" for page, line in SHOWN])
+def test_commands_that_are_shown_have_the_options_that_they_use(page, line, capsys, monkeypatch):
+    words = shlex.split(re.sub(r" [<>|] .*", "", line))[1:]
+    if words[0] == "train" and not {"--like", "--help"} & {*words}:
+        assert parse([*words[1:], *([] if "--out" in words else ["--out", "x"])]).runs
+        return
+    flags = [word for word in words if re.match(r"--[a-z]", word) and word != "--help"]
+    chosen = [word for flag in ("--env", "--agent", "--metric") for word in last_value(words, flag)]
+    monkeypatch.setenv("COLUMNS", "300")
+    named = words[:2] if len(words) > 1 and not words[1].startswith("-") else words[:1]
+    with pytest.raises(SystemExit, match=r"^0$"):
+        cli.main([*named, *(chosen if words[0] == "sweep" else []), "--help"])
+    printed = capsys.readouterr().out
+    for flag in flags:
+        assert re.search(rf"{flag}\b", printed), flag
+
+
+def last_value(words, flag):
+    """A flag with the last of its values, if it is given."""
+    given = re.search(rf"{flag} ((?:[^-]\S* ?)+)", " ".join(words))
+    return [flag, given[1].split()[-1]] if given else []
 
 
 def test_the_map_names_every_page():
@@ -73,3 +125,22 @@ def test_the_guide_draws_curves_of_the_runs_it_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "training.md", "exec"), {})
     assert {path.name for path in tmp_path.glob("curves.*")} == {"curves.png", "curves.pdf"}
+
+
+def test_a_trained_run_is_used_as_the_guide_says(tmp_path, monkeypatch):
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "training.md").read_text(), re.DOTALL)[0]
+    out = tmp_path / "runs" / "x"
+    mico.train("mdp/two-state", metric="mico", seeds=0, steps=400, out=out, progress=False)
+    monkeypatch.chdir(tmp_path)
+    states = np.eye(2, dtype=np.float32)
+    exec(compile(code, "training.md", "exec"), {"observation": states[0], "observations": states, "others": states})
+
+
+def test_a_report_is_made_as_the_guide_says(tmp_path, monkeypatch):
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(), re.DOTALL)[-1]
+    monkeypatch.chdir(tmp_path)
+    mico.train("mdp/two-state", seeds=[0, 1], steps=400, out=tmp_path / "runs" / "x", progress=False)
+    rows = [("dqn", "a", seed, step, seed + step) for seed in (0, 1, 2) for step in (100, 200, 300)]
+    pd.DataFrame(rows, columns=["algo", "env", "seed", "timestep", "score"]).to_csv("results.csv", index=False)
+    exec(compile(code, "report.md", "exec"), {})
+    assert (tmp_path / "report" / "report.html").stat().st_size
