@@ -6,7 +6,10 @@ import tomllib
 from pathlib import Path
 
 import matplotlib
+import numpy as np
+import pandas as pd
 import pytest
+from PIL import Image
 
 import mico
 from mico import cli
@@ -101,3 +104,22 @@ def test_every_place_says_the_same_version():
     assert project["version"] == mico.__version__
     assert cited is not None
     assert cited.group(1) == mico.__version__
+
+
+@pytest.mark.slow
+def test_its_training_learns_and_its_arms_differ(tmp_path, monkeypatch, capsys):
+    """The chain as it is printed: every run reaches the goal, curves have their points, and the arms differ."""
+    monkeypatch.chdir(tmp_path)
+    for command in CHAIN:
+        cli.main(shlex.split(command)[1:])
+    capsys.readouterr()
+    arms = {}
+    for run in sorted((tmp_path / "runs" / "rooms").glob("dqn-*")):
+        returns = pd.read_json(run / "log.jsonl", lines=True)["return"].dropna()
+        assert len(returns) >= 20
+        assert mico.evaluate(run, episodes=20, seed=0).mean() > 0.9
+        arms.setdefault(run.name.split("-seed")[0], []).append(returns.to_numpy())
+    assert [len(curves) for curves in arms.values()] == [3, 3]
+    assert not any(np.array_equal(plain, shaped) for plain, shaped in zip(*arms.values()))
+    with Image.open(tmp_path / "rooms.gif") as video:
+        assert video.n_frames >= 5

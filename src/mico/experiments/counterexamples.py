@@ -198,8 +198,15 @@ def _self_distance(cell: Cell) -> list[Line]:
     alike = Chain([[0.0, 0.5, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0.0, 1.0, 1.0], cell.discount)
     coin = make("coin-chain", discount=cell.discount).mdp
     return [
-        Line("U(x, x), a coin between states that pay alike", _NONE, _distances("mico", alike)[0, 0], positive=True),
-        Line("U(x, x), a coin between states that do not", _NONE, _distances("mico", coin)[0, 0], positive=True),
+        Line(
+            "U(x, x), a coin flip between states of equal reward", _NONE, _distances("mico", alike)[0, 0], positive=True
+        ),
+        Line(
+            "U(x, x), a coin flip between states of different reward",
+            _NONE,
+            _distances("mico", coin)[0, 0],
+            positive=True,
+        ),
     ]
 
 

@@ -13,7 +13,7 @@ from mico.tabular.problems.breakout import Breakout
 
 Kind = Literal["grid", "garnet", "breakout"]
 
-_TILE = 5  # cells to a side of what pays alike
+_TILE = 5  # cells to a side of a square of equal reward
 _LEVELS = 3
 _REACH = 2  # cells that are seen in each direction
 _FEATURES = 32

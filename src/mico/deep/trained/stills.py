@@ -101,7 +101,7 @@ class Stills(Sequence[Image.Image]):
         if self._play.action is None:
             bars, curve = "the action", "critics' value"
         draw.text((self._left, 37), bars, _PALE, _font("DejaVuSans", 13))
-        legend = f"the {curve} all along; green and black: rewards; grey: an episode's end"
+        legend = f"{curve} at each step; green and black: rewards; grey: end of an episode"
         draw.text((_MARGIN, _CURVE - 20), legend, _PALE, _font("DejaVuSans", 12))
         for number, name in enumerate(self._play.actions):
             draw.text((self._left + 18, self._middle(number)), name, _INK, self._font, anchor="lm")
