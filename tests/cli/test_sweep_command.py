@@ -295,6 +295,21 @@ def test_a_dry_run_says_how_far_a_sweep_is(tmp_path, capsys):
     assert "failed" in printed
 
 
+def test_a_dry_run_says_which_readings_are_not_the_others(capsys):
+    part = ["sweep", "atari-60", "--env", "atari/pong", "--agent", "dqn", "rainbow", "--seeds", "0", "--memory", "99"]
+    cli.main([*part, "--dry-run"])
+    printed = capsys.readouterr().out
+    assert "These readings are not those of our defaults, --preset atari:" in printed
+    assert "  replay.next: reset-frame, ours true-frame\n" in printed
+    assert "  agent.priorities: td, ours combined (rainbow)\n" in printed
+    cli.main([*part, "--preset", "atari", "--dry-run"])
+    printed = capsys.readouterr().out
+    assert "These readings are not those of the released code, --preset atari-released:" in printed
+    assert "  agent.priorities: combined, released td (rainbow)\n" in printed
+    cli.main([*flags_of_pair(), "--dry-run"])
+    assert "readings" not in capsys.readouterr().out
+
+
 # What it refuses
 
 

@@ -17,13 +17,16 @@ from mico.cli.sweep_display import Display
 from mico.cli.sweep_options import Options, parse
 from mico.cli.text import in_bytes
 from mico.deep.config.periods import few_rows
+from mico.deep.config.presets import RELEASED
 from mico.deep.training.train import Manner
 from mico.runs.lock import locked_folder
 from mico.runs.log import summary_writer
 from mico.sweeps import local
 from mico.sweeps.fleets import finished, frozen
+from mico.sweeps.grid import Sweep
 from mico.sweeps.manifest import MANIFEST, Limits, planned, write_manifest
 from mico.sweeps.plan import Fleet
+from mico.sweeps.readings import other_readings
 from mico.sweeps.status import WAITING, Status, read_status, write_status
 
 _HOST_SHARE = 0.5  # of what is free: a checkpoint takes a copy
@@ -44,7 +47,7 @@ def main(argv: list[str]) -> None:
     fixed = like is not None or (options.out is not None and (options.out / MANIFEST).exists())
     takes = _what_it_takes(fleets, options, fixed=fixed)
     if options.dry_run or options.out is None:
-        console.print("\n".join(takes))
+        console.print("\n".join([*takes, *_readings(sweep)]))
         if len(fleets) <= _LISTED:
             console.print(_table(fleets, options.out), soft_wrap=False)
         return
@@ -134,6 +137,20 @@ def _what_it_takes(fleets: Sequence[Fleet], options: Options, *, fixed: bool) ->
         lines.append(f"Fleets are sized for this machine, up to {in_bytes(memory)} each; --memory sets another size.")
     if options.out is not None and all(finished(fleet, options.out) for fleet in fleets):
         lines.append("Nothing is left to do.")
+    return lines
+
+
+def _readings(sweep: Sweep) -> list[str]:
+    """Lines about the readings of the paper in which the runs differ from the released code, or from our defaults."""
+    lines = []
+    for preset, differences in other_readings(sweep).items():
+        theirs, who = ("ours", "our defaults") if preset in RELEASED else ("released", "the released code")
+        if differences:
+            lines.append(f"These readings are not those of {who}, --preset {preset}:")
+        every = {arm for one in differences for arm in one.arms}
+        for field, value, other, arms in differences:
+            of = "" if len(arms) == len(every) else f" ({', '.join(arms)})"
+            lines.append(f"  {field.replace('_', '-')}: {value}, {theirs} {other}{of}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Sweeps by name: the paper's experiments at full size, and the study on MinAtar."""
+"""Sweeps by name: the paper's experiments at full size, as released or with our defaults, and the study on MinAtar."""
 
 from typing import NamedTuple
 
@@ -28,24 +28,36 @@ def _of(family: str, members: str) -> tuple[str, ...]:
     return tuple(f"{family}/{member}" for member in members.split())
 
 
+def _atari_60(preset: str) -> Sweep:
+    games = _of("atari", " ".join(PAPER_GAMES))
+    return Sweep(_ATARI_STEPS, games, _VALUE_AGENTS, ("none", "mico"), _FIVE, preset)
+
+
+def _control_12(preset: str) -> Sweep:
+    metrics = ("none", "mico", "dbc", "dbc-det", "dbc-mico")
+    return Sweep(100_000, _of("control", _TASKS), ("sac",), metrics, _FIVE, preset)
+
+
 SWEEPS: dict[str, NamedSweep] = {
     "atari-60": NamedSweep(
-        "the paper's 60 games: five agents with and without MICo, five seeds, 200 million frames",
-        Sweep(_ATARI_STEPS, _of("atari", " ".join(PAPER_GAMES)), _VALUE_AGENTS, ("none", "mico"), _FIVE, "atari"),
+        "the paper's 60 games as released: five agents with and without MICo, five seeds, 200 million frames",
+        _atari_60("atari-released"),
     ),
+    "atari-60-defaults": NamedSweep("those games and agents with this project's defaults", _atari_60("atari")),
     "control-12": NamedSweep(
-        "the paper's twelve tasks of continuous control: SAC, SAC with MICo and three variants of DBC, five seeds",
-        Sweep(100_000, _of("control", _TASKS), ("sac",), ("none", "mico", "dbc", "dbc-det", "dbc-mico"), _FIVE),
+        "the paper's twelve tasks as released: SAC, SAC with MICo, DBC, DBC-Det and DBC+MICo, five seeds",
+        _control_12("control-released"),
     ),
+    "control-12-defaults": NamedSweep("those tasks and losses with this project's defaults", _control_12("control")),
     "alpha-beta": NamedSweep(
-        "α and β of MICo, the weights of the loss and of the angular distance: five agents on six games",
+        "α and β of MICo, the weights of the loss and of the angular distance, as released: five agents on six games",
         Sweep(
             _ATARI_STEPS,
             _of("atari", _SIX_GAMES),
             _VALUE_AGENTS,
             ("none", "mico"),
             _FIVE,
-            "atari",
+            "atari-released",
             {"metric.alpha": (0.001, 0.01, 0.1, 0.5), "metric.beta": (0.01, 0.1, 1.0)},
         ),
     ),

@@ -18,7 +18,9 @@ def test_how_many_runs_each_has():
     count = {name: len(cells(sweep)) for name, sweep in FULL.items()}
     assert count == {
         "atari-60": games * agents * 2 * seeds,
+        "atari-60-defaults": games * agents * 2 * seeds,
         "control-12": 12 * 5 * seeds,
+        "control-12-defaults": 12 * 5 * seeds,
         "alpha-beta": 6 * agents * (1 + 4 * 3) * seeds,  # one baseline beside the grid
         "ablations": 6 * 2 * (1 + 7) * seeds,
         "minatar": 5 * agents * 2 * 10,

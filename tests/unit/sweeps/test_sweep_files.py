@@ -49,16 +49,23 @@ def test_names_of_fields_are_spelt_as_in_flags_or_as_in_python(tmp_path):
     assert replaced.fields == {"schedule.log_period": (300,)}
 
 
+METRICS = "metric = ['none', 'dbc']"
+
+
 def test_the_guide_writes_one_sweep_in_two_ways(tmp_path):
     guide = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text()
     command = re.search(r"^    mico sweep (.*?)\n\n", guide, re.DOTALL | re.MULTILINE)[1].replace("\\\n", " ")
     _, expected = parse(command.split())
     assert len(cells(expected)) == 36
-    text, variants = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
+    text, variants, by_metric = re.findall(r"```toml\n(.*?)```", guide, re.DOTALL)
     (tmp_path / "x.toml").write_text(text)
     assert make_sweep(entries(str(tmp_path / "x.toml"))) == expected
     (tmp_path / "y.toml").write_text((tmp_path / "x.toml").read_text() + variants)
     assert len(cells(make_sweep(entries(str(tmp_path / "y.toml"))))) == 2 * 2 * (1 + 3 * 2) * 3
+    (tmp_path / "z.toml").write_text(f"steps = 400\nenv = 'gym/Pendulum-v1'\nagent = 'sac'\n{METRICS}\n{by_metric}")
+    none, dbc = cells(make_sweep(entries(str(tmp_path / "z.toml"))))
+    assert none.fields == ()
+    assert dict(dbc.fields) == {"agent.critics_read": "actor", "metric.variant": "rewrite"}
 
 
 @pytest.mark.parametrize("steps", ['"200k"', "'2e5'", "2e5", "200_000", "200000.0", "'200,000'"])
@@ -121,9 +128,12 @@ def test_files_that_are_not_there_are_named(tmp_path):
     ("given", "meant"),
     [
         ("minatr", r"did you mean minatar\?$"),
-        ("atari-61", r"did you mean atari-60\?$"),
-        ("Atari-60", r"did you mean atari-60\?$"),
-        ("xyz", "the named sweeps are atari-60, control-12, alpha-beta, ablations, minatar$"),
+        ("atari-61", r"did you mean atari-60( or atari-60-defaults)?\?$"),
+        ("Atari-60", r"did you mean atari-60( or atari-60-defaults)?\?$"),
+        (
+            "xyz",
+            "the named sweeps are atari-60, atari-60-defaults, control-12, .*minatar$",
+        ),
     ],
 )
 def test_a_misspelt_name_of_a_sweep_gets_a_suggestion(given, meant):

@@ -140,6 +140,7 @@ PRESETS["control-released"] = {
         losses=_RELEASED_LOSSES,
     )
 }
+RELEASED = {"atari": "atari-released", "control": "control-released"}  # our readings, and those of the released code
 # Where the log period, unless it is given, is at most a fortieth of the steps; the others keep a published protocol.
 SHORT_LOG_PERIODS = ("table", "vector")
 
