@@ -7,30 +7,15 @@ could not tell any two states apart, and all splitters of a round cut the classe
 their order does not matter.
 """
 
-from collections.abc import Callable
-from typing import Any, no_type_check
+from typing import no_type_check
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
+
+from mico.tabular._machine_code import machine_code
 
 _EPS = float(np.finfo(float).eps)
 _RUN = 16  # values that are sorted by insertion
-
-
-# No function makes an array, so that Numba need not count references to them by atomic operations; with these counts,
-# rounds of few states take six times as long.
-_OPTIONS: dict[str, Any] = {"forceinline": True, "_nrt": False}
-
-
-def _compiled(function: Callable) -> Callable:
-    """Compile a function when it is first called, and keep the machine code on disk where there is room for it."""
-    try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # no folder can be written: neither that of this file nor one of the user
-        return njit(**_OPTIONS)(function)
-
-
 _STATE = np.dtype([("value", "f8"), ("block", "i4"), ("place", "i4")])
 _CLASS = np.dtype(
     [(name, "f8") for name in ("spread", "low", "high")]
@@ -99,7 +84,7 @@ def _edges(kernels: list[sp.csr_array]) -> tuple[np.ndarray, np.ndarray, np.ndar
     )
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _survey(start, weight):
     """How far sums of rows differ, and how far a difference of sums can be from the sum of what it leaves.
@@ -118,7 +103,7 @@ def _survey(start, weight):
     return high - low, 0.0 if exact else 8 * _EPS * longest
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _refine(edges, reward, partition, lists, queue, limits):
     _, classes, _, number_of_classes = partition
@@ -151,7 +136,7 @@ def _refine(edges, reward, partition, lists, queue, limits):
                 num_watched += 1
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _next_round(partition, queue, before, num_watched, rounding):
     """Queue all new classes but the largest part of each old one, and old classes that are to be watched."""
@@ -192,7 +177,7 @@ def _next_round(partition, queue, before, num_watched, rounding):
     return num_old, num_parts, num_splitters
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _cut_by_rewards(reward, parts, num_parts, partition, lists, tolerance):
     states, classes, elements, _ = partition
@@ -215,7 +200,7 @@ def _cut_by_rewards(reward, parts, num_parts, partition, lists, tolerance):
         part.wide = widest > tolerance
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _cut_by_class(splitter, edges, partition, lists, tolerance):
     """Cut all classes by the probability of moving into one, and say how much it still differs inside a piece."""
@@ -253,7 +238,7 @@ def _cut_by_class(splitter, edges, partition, lists, tolerance):
     return widest
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _move_into(splitter, base, edges, partition, touched):
     """Add up the probabilities of moving into a class, of all states that could be separated from others by them."""
@@ -271,7 +256,7 @@ def _move_into(splitter, base, edges, partition, touched):
     return num_touched
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _group(num_touched, partition, lists):
     """Count the touched states by class, with their least and largest values."""
@@ -294,7 +279,7 @@ def _group(num_touched, partition, lists):
     return num_groups
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _cut(begin, end, values, partition, lists, tolerance):
     """Part the members between `begin` and `end`, of one class, at wide gaps; `values` are the floor, least, largest.
@@ -323,7 +308,7 @@ def _cut(begin, end, values, partition, lists, tolerance):
     return max(widest, below - bottom)
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _sort(member, states, lists):
     """Members in ascending order of their values, by quicksort."""
@@ -365,7 +350,7 @@ def _sort(member, states, lists):
             member[spot], keys[spot] = state, key
 
 
-@_compiled
+@machine_code
 @no_type_check
 def _split_off(begin, end, partition, lists):
     """Give the members between `begin` and `end` a class of their own in each class that has others as well."""

@@ -51,31 +51,35 @@ def solve(comparison: Comparison, value: Float[np.ndarray, " S"], tolerance: flo
         return d
 
     couplings = Couplings(comparison.rows, comparison.first.ravel(), comparison.second.ravel(), np.argsort(value))
-    slack = 1 - comparison.discount * min(1.0, float(couplings.moved.max()))
-    upper = np.full(x.size, gap.max() / slack)  # above the fixed point of any couplings
+    # the sums of masses are rounded, too
     digits = 4 * (int(np.diff(comparison.rows.indptr).max()) + 4) * float(np.finfo(float).eps)
-    haste, sweeps = 1e-4, 0
+    slack = 1 - comparison.discount * min(1.0, float(couplings.moved.max()) * (1 + digits))
+    upper = np.full(x.size, gap.max() / slack)  # above the fixed point of any couplings
+    haste, sweeps, rounding = 1e-4, 0, digits * float(upper.max())
     while True:
-        before, rounding = upper, digits * float(upper.max())
+        before = upper
         goal = max(slack * tolerance, 4 * rounding)
         coupled = couplings.matrix()
         if slack < _MANY_SWEEPS:
             upper = _jump(comparison, coupled, upper, (slack, goal / 8))
         upper, high = _descend(comparison, coupled, upper, (goal / 4, haste))
-        rounding = digits * float(upper.max())
+        d = square(upper)
+        low = couplings.bound(d)
+        rounding = (digits + couplings.defect) * float(upper.max())
         goal = max(slack * tolerance, 4 * rounding)
-        enough = (high - gap - goal / 4).ravel() / comparison.discount if comparison.discount else -np.ones(gap.size)
-        low = gap + comparison.discount * couplings.below(square(upper), enough).reshape(gap.shape)
-        above, below = upper - comparison.combine(low), comparison.combine(high) - upper
+        at_least = gap + comparison.discount * low.reshape(gap.shape)
+        unsettled = (high - at_least > goal / 4) & comparison.matters(at_least, high)
+        which = np.flatnonzero(unsettled)
+        low[which] = couplings.improve(d, which)
+        at_least = gap + comparison.discount * low.reshape(gap.shape)
+        above, below = upper - comparison.combine(at_least), comparison.combine(high) - upper
         residual = max(0.0, float(above.max()), float(below.max()))
         tell(residual / slack)
-        unsettled = (high - low > goal / 4) & comparison.matters(low, high)
-        stuck = not unsettled.any() or float((before - upper).max()) <= rounding
-        if residual <= goal - rounding or (haste == 0 and stuck) or sweeps == _TRIES:
-            return SolverResult(square(upper), (residual + rounding) / slack, sweeps)
-        haste = 0.0 if stuck else 1e-4
-        couplings.improve(square(upper), np.flatnonzero(unsettled))
         sweeps += 1
+        stuck = not which.size or float((before - upper).max()) <= rounding
+        if residual <= goal - rounding or (haste == 0 and stuck) or sweeps == _TRIES:
+            return SolverResult(d, (residual + rounding) / slack, sweeps)
+        haste = 0.0 if stuck else 1e-4
 
 
 def _descend(

@@ -1,45 +1,27 @@
 """A coupling for each of many pairs of distributions at once, and the bounds that it gives for any costs."""
 
-from typing import NamedTuple
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Bool, Float, Int
-from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from jaxtyping import Float, Int
 
-from mico.tabular.solvers.transport import optimal_plan
-
-_SAME = 1e-15  # probabilities nearer than this are the same number, rounded differently
-_TIGHT = 1e-12  # a cost this near to its potentials, against the largest cost, is met by them
-_CHUNK = 4_000_000  # entries of the padded arrays that are handled at a time
-
-
-class _Side(NamedTuple):
-    """Where mass leaves or arrives, padded with masses of zero."""
-
-    states: Int[np.ndarray, "K w"]
-    mass: Float[np.ndarray, "K w"]
-    count: Int[np.ndarray, " K"]
-
-
-class _Moves(NamedTuple):
-    """What the couplings move: of `pair`, `weight` from its source number `start` to its target number `end`.
-
-    A weight of zero marks a move that would cost nothing to make: the bounds need it where a coupling is degenerate.
-    """
-
-    pair: Int[np.ndarray, " M"]
-    start: Int[np.ndarray, " M"]
-    end: Int[np.ndarray, " M"]
-    weight: Float[np.ndarray, " M"]
+_INTERPRETED = 2_000  # nodes up to which Python is as quick as reading the machine code
+_ALONE = 20_000  # nodes that one thread looks at before a second one has begun
+_PARTS = 8  # for each thread, so that none waits long for another
 
 
 class Couplings:
-    r"""Couplings of $P_i$ and $P_j$ for K pairs of rows (i, j).
+    r"""Couplings of $P_i$ and $P_j$ for K pairs of rows (i, j), each with its basis (see `_simplex`).
 
     What two distributions share stays in place. That is optimal for a pseudometric; the fixed point is one, so the
     operator restricted to such couplings has the same fixed point, and contracts by $\gamma$ times the mass moved.
     """
+
+    # `moved` is that mass [K]. `defect` bounds how much mass of any pair is not where the rows have it: what was left
+    # out or added where rows differ or sum to 1 up to rounding only, and rounding of what the couplings move.
 
     def __init__(
         self,
@@ -49,146 +31,73 @@ class Couplings:
         order: Int[np.ndarray, " S"],
     ):
         """Starts with the couplings that match the states in the given order, lowest with lowest."""
-        self.size = rows.shape[1]
-        self.source, self.target = _differences(rows, first, second, order)
-        self.moved = self.source.mass.sum(axis=1)
-        self.moves = _monotone(self.source, self.target)
-        self.spare = np.zeros_like(self.target.mass)  # potentials for targets that no tree of moves reaches
+        from mico.tabular._machine_code import interpreted
+        from mico.tabular.solvers import _simplex  # imports Numba
+
+        self.size, number = rows.shape[1], first.size
+        ordered = sp.csr_array(rows[:, order])
+        ordered.sort_indices()
+        entries = np.diff(ordered.indptr)
+        few = entries[first].sum() + entries[second].sum() <= _INTERPRETED
+        self._simplex = interpreted(_simplex) if few else _simplex
+        matrix = *(array.astype(np.int32) for array in (ordered.indptr, ordered.indices)), ordered.data
+        pairs = first.astype(np.int32), second.astype(np.int32)
+        sources, nodes = np.empty((2, number), dtype=np.int32)
+        _in_parts(number, number, lambda part, stop: _simplex.count(matrix, pairs, sources, nodes, part, stop))
+        start = np.concatenate([[0], np.cumsum(nodes, dtype=np.int64)])
+        kind = np.int32 if max(start[-1], self.size * (self.size - 1) // 2) < 2**31 else np.int64
+        integers = [np.empty(start[-1], dtype=dtype) for dtype in (np.int32, np.int32, kind)]
+        mass, weight = np.empty(start[-1]), np.empty(start[-1])
+        state, parent, column = integers
+        self._trees = start.astype(kind), sources, state, mass, parent, weight, column
+        self._widest = int(nodes.max(initial=0)), int(np.max(sources * (nodes - sources).astype(np.int64), initial=0))
+        self.moved, places = np.empty(number), order.astype(np.int32)
+        planted = _in_parts(
+            number,
+            start[-1],
+            lambda part, stop: _simplex.plant(matrix, pairs, self._trees, places, self.moved, part, stop),
+        )
+        self._lost, self.defect = max(planted, default=0.0), np.inf
 
     def matrix(self) -> sp.csr_array:
         """The couplings as rows over the pairs of states x < y, in the order of `np.triu_indices`."""
-        here = self.source.states[self.moves.pair, self.moves.start]
-        there = self.target.states[self.moves.pair, self.moves.end]
-        x, y = np.minimum(here, there), np.maximum(here, there)
-        column = x * (2 * self.size - x - 1) // 2 + y - x - 1
-        shape = (self.moved.size, self.size * (self.size - 1) // 2)
-        return sp.csr_array((self.moves.weight, (self.moves.pair, column)), shape=shape)
+        start, _, _, _, _, weight, column = self._trees
+        return sp.csr_array((weight, column, start), shape=(self.moved.size, self.size * (self.size - 1) // 2))
 
-    def improve(self, d: Float[np.ndarray, "S S"], which: Int[np.ndarray, " W"]) -> None:
-        """Replaces the chosen couplings by optimal ones for the costs d."""
-        found, size = [], d.max() or 1.0
-        unit = d / size
-        for k in which[self.source.count[which] > 0]:
-            i, mass = self.source.states[k, : self.source.count[k]], self.source.mass[k, : self.source.count[k]]
-            j, other = self.target.states[k, : self.target.count[k]], self.target.mass[k, : self.target.count[k]]
-            cost = unit[i[:, None], j]
-            plan = optimal_plan(mass, other, cost)
-            start, end = plan.coupling.nonzero()
-            if start.size < i.size + j.size - 1:
-                idle = (cost - plan.f[:, None]) - plan.g <= _TIGHT
-                start, end = (idle | (plan.coupling > 0)).nonzero()
-            found.append(_Moves(np.full(start.size, k), start, end, plan.coupling[start, end]))
-            self.spare[k, : j.size] = size * plan.g
-        replaced = np.zeros(self.moved.size, dtype=bool)
-        replaced[which] = True
-        found.append(_Moves(*(column[~replaced[self.moves.pair]] for column in self.moves)))
-        self.moves = _Moves(*(np.concatenate(column) for column in zip(*found, strict=True)))
+    def bound(self, d: Float[np.ndarray, "S S"]) -> Float[np.ndarray, " K"]:
+        """Lower bounds on all Kantorovich distances for the costs d, which no rounding takes away."""
+        low = np.zeros(self.moved.size)
 
-    def below(self, d: Float[np.ndarray, "S S"], enough: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
-        """Lower bounds on all Kantorovich distances for the costs d.
+        def work(part: int, stop: int) -> float:
+            return self._simplex.bound(d, self._trees, low, self._scratch(), part, stop)
 
-        A degenerate coupling may imply a poor one; where it is not `enough`, the last potentials solved for help.
-        """
-        everyone = np.flatnonzero(self.source.count)
-        bound = np.zeros(self.moved.size)
-        bound[everyone] = self._dual(d, self._potentials(d), everyone)
-        moves = np.bincount(self.moves.pair[self.moves.weight > 0], minlength=bound.size)
-        poor = np.flatnonzero((bound < enough) & (moves < self.source.count + self.target.count - 1))
-        bound[poor] = np.maximum(bound[poor], self._dual(d, self.spare, poor))
-        return bound
+        self.defect = self._lost + max(_in_parts(low.size, self._trees[2].size, work), default=0.0)
+        return low
 
-    def _dual(
-        self, d: Float[np.ndarray, "S S"], potential: Float[np.ndarray, "K w"], which: Int[np.ndarray, " W"]
-    ) -> Float[np.ndarray, " W"]:
-        r"""$\sum_j \nu_j g_j + \sum_i \mu_i \min_j (d_{ij} - g_j) \le W_d$, whatever the potential g."""
-        bound = np.zeros(which.size)
-        chunk = max(1, _CHUNK // (self.source.mass.shape[1] * self.target.mass.shape[1]))
-        for begin in range(0, which.size, chunk):
-            part, rows = which[begin : begin + chunk], slice(begin, begin + chunk)
-            cost = d[self.source.states[part][:, :, None], self.target.states[part][:, None, :]]
-            inside = np.arange(cost.shape[2]) < self.target.count[part, None]
-            cost -= np.where(inside, potential[part], -np.inf)[:, None, :]
-            bound[rows] = (self.target.mass[part] * potential[part]).sum(axis=1)
-            bound[rows] += (self.source.mass[part] * cost.min(axis=2)).sum(axis=1)
-        return bound
+    def improve(self, d: Float[np.ndarray, "S S"], which: Int[np.ndarray, " W"]) -> Float[np.ndarray, " W"]:
+        """Replace the chosen couplings by optimal ones for the costs d, and bound their distances from below."""
+        low = np.zeros(which.size)
 
-    def _potentials(self, d: Float[np.ndarray, "S S"]) -> Float[np.ndarray, "K w"]:
-        r"""The g with $f_i + g_j = d_{ij}$ wherever mass moves: a coupling that is still optimal proves itself by it.
+        def work(part: int, stop: int) -> float:
+            return self._simplex.improve(d, self._trees, which, low, self._scratch(), part, stop)
 
-        The moves of a coupling form a tree, or several, joined by idle moves. With all pairs' trees hung on one root, a
-        potential is the alternating sum of costs on the way there; the sums are found by pointer doubling.
-        """
-        (count, left), right = self.source.mass.shape, self.target.mass.shape[1]
-        width, moves = left + right, self.moves
-        roots = 1 + width * np.arange(count)
-        tails = np.concatenate([1 + width * moves.pair + moves.start, roots])
-        heads = np.concatenate([1 + width * moves.pair + left + moves.end, np.zeros_like(roots)])
-        idle = np.concatenate([moves.weight == 0, np.zeros(count, dtype=bool)])
-        graph = sp.csr_array((1.0 + idle, (tails, heads)), shape=(1 + count * width,) * 2)
-        forest = minimum_spanning_tree(graph) if idle.any() else graph  # idle moves only where mass moves by no other
-        nodes, parent = breadth_first_order(forest, 0, directed=False)
-        nodes, parent[0] = nodes[1:], 0
-        states = np.zeros(parent.size, dtype=np.int64)
-        states[1:] = np.concatenate([self.source.states, self.target.states], axis=1).ravel()
-        cost = np.where(parent[nodes] == 0, 0.0, d[states[nodes], states[parent[nodes]]])
-        way = np.full(parent.size, np.nan)
-        way[0], way[nodes] = 0.0, np.where((nodes - 1) % width < left, cost, -cost)
-        while parent[nodes].any():
-            way[nodes] += way[parent[nodes]]
-            parent[nodes] = parent[parent[nodes]]
-        way = way[1:].reshape(count, width)[:, left:]
-        return np.where(np.isnan(way), self.spare, -way)
+        nodes = int(np.diff(self._trees[0])[which].sum())
+        found = max(_in_parts(low.size, 4 * nodes, work), default=0.0)
+        self.defect = max(self.defect, self._lost + found)
+        return low
+
+    def _scratch(self) -> tuple[np.ndarray, ...]:
+        nodes, arcs = self._widest
+        return *np.empty((2, nodes)), *np.empty((5, nodes), dtype=np.int64), np.empty(arcs)
 
 
-def _differences(
-    rows: sp.csr_array, first: Int[np.ndarray, " K"], second: Int[np.ndarray, " K"], order: Int[np.ndarray, " S"]
-) -> tuple[_Side, _Side]:
-    r"""$(\mu - \nu)^+$ and $(\nu - \mu)^+$ of each pair, states in the given order."""
-    sides: tuple[list[_Side], list[_Side]] = [], []
-    chunk = max(1, _CHUNK // rows.shape[1])
-    for begin in range(0, first.size, chunk):
-        part = slice(begin, begin + chunk)
-        gap = (rows[first[part]] - rows[second[part]]).toarray()[:, order]
-        sides[0].append(_packed(gap, order))
-        sides[1].append(_packed(-gap, order))
-    source, target = _joined(sides[0]), _joined(sides[1])
-    same = (source.count == 0) | (target.count == 0)  # nothing to move, or only what rounding left on one side
-    source, target = _emptied(source, same), _emptied(target, same)
-    total = target.mass.sum(axis=1, keepdims=True)
-    balance = np.divide(source.mass.sum(axis=1, keepdims=True), total, out=np.ones_like(total), where=total > 0)
-    return source, target._replace(mass=target.mass * balance)
-
-
-def _emptied(side: _Side, which: Bool[np.ndarray, " K"]) -> _Side:
-    return side._replace(mass=np.where(which[:, None], 0.0, side.mass), count=np.where(which, 0, side.count))
-
-
-def _packed(gap: Float[np.ndarray, "K S"], order: Int[np.ndarray, " S"]) -> _Side:
-    keep = gap > _SAME
-    count = keep.sum(axis=1)
-    place = np.argsort(~keep, axis=1, kind="stable")[:, : max(1, int(count.max()))]
-    inside = np.arange(place.shape[1]) < count[:, None]
-    return _Side(order[place], np.where(inside, np.take_along_axis(gap, place, axis=1), 0.0), count)
-
-
-def _joined(sides: list[_Side]) -> _Side:
-    width = max(side.mass.shape[1] for side in sides)
-    states, mass = (
-        np.concatenate([np.pad(side[field], ((0, 0), (0, width - side.mass.shape[1]))) for side in sides])
-        for field in (0, 1)
-    )
-    return _Side(states, mass, np.concatenate([side.count for side in sides]))
-
-
-def _monotone(source: _Side, target: _Side) -> _Moves:
-    """The couplings that fill targets from sources in their order: cut the unit of mass where either side cuts it."""
-    left = source.mass.shape[1]
-    cuts = np.concatenate([source.mass.cumsum(axis=1), target.mass.cumsum(axis=1)], axis=1)
-    by_place = np.argsort(cuts, axis=1, kind="stable")
-    weight = np.diff(np.take_along_axis(cuts, by_place, axis=1), axis=1, prepend=0.0)
-    of_source = by_place < left
-    before = np.cumsum(of_source, axis=1) - of_source, np.cumsum(~of_source, axis=1) - ~of_source
-    pair, piece = np.nonzero(weight > _SAME)
-    start = np.minimum(before[0][pair, piece], source.count[pair] - 1)
-    end = np.minimum(before[1][pair, piece], target.count[pair] - 1)
-    return _Moves(pair, start, end, weight[pair, piece])
+def _in_parts(number: int, load: int, work: Callable[[int, int], float | None]) -> list:
+    """Do the work on 0..number in consecutive parts, on all cores where the load is worth it; what the parts return."""
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if number == 0:
+        return []
+    if threads == 1 or load < _ALONE:
+        return [work(0, number)]
+    stops = np.linspace(0, number, 1 + min(number, _PARTS * threads)).astype(int).tolist()
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, stops[:-1], stops[1:]))

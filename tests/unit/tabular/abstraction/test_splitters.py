@@ -2,7 +2,6 @@
 
 import itertools
 
-import numba
 import numpy as np
 import scipy.sparse as sp
 from hypothesis import given, settings
@@ -192,15 +191,3 @@ def test_many_distinct_values_are_sorted():
         _splitters._sort(found, states, (found, found, found, found, *lists))
         assert sorted(found) == sorted(member)
         np.testing.assert_array_equal(value[found], expected)
-
-
-def test_no_folder_for_compiled_code(monkeypatch):
-    """Where neither the package's folder nor the user's can be written, machine code is not kept."""
-
-    def njit(cache=False, **options):
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return numba.njit(**options)
-
-    monkeypatch.setattr(_splitters, "njit", njit)
-    assert _splitters._compiled(lambda x: x + 1)(2) == 3
