@@ -39,7 +39,7 @@ def blocked(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("package", "argv", "line"),
     [
-        ("ale_py", "train --env atari/pong --steps 4000 --out x", "Atari games need: pip install '.[atari]'"),
+        ("ale_py", "train --env atari/pong --steps 4000 --out x", "pip install '.[atari]'"),
         (
             "dm_control",
             "train --env control/walker-walk --agent sac --steps 400 --out x",
@@ -50,7 +50,7 @@ def blocked(monkeypatch, tmp_path):
         (
             "umap",
             "experiment state-features --quick --out x",
-            "'.[features]'), or leave",
+            "'.[features]' in a clone of mico-rl, or leave",
         ),
     ],
 )
