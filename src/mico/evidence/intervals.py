@@ -1,11 +1,11 @@
 """How sure a mean is."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import stdtrit  # `scipy.stats`, which has it by another name, takes half a second to import
+from scipy.special import stdtr, stdtrit  # `scipy.stats`, which has it by another name, takes half a second to import
 
 if TYPE_CHECKING:
     import pandas
@@ -36,6 +36,43 @@ def mean_intervals(frame: "pandas.DataFrame", by: Sequence[str], level: float = 
     mean, count = groups.mean(), groups.count()
     half = groups.sem() * stdtrit(count.clip(lower=2) - 1, (1 + level) / 2)
     return pd.DataFrame({"value": mean, "low": mean - half, "high": mean + half, "count": count}).reset_index()
+
+
+class TestResult(NamedTuple):
+    """A difference of means with its interval, and the p-value of no difference."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def paired_test(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"], level: float = 0.95) -> TestResult:
+    """Student's test of the differences x - y of pairs; NaN where there are fewer than two or all are equal."""
+    gains = x.astype(float) - y.astype(float)
+    error = gains.std(ddof=1) / np.sqrt(gains.size) if gains.size > 1 else np.nan
+    return _test(float(gains.mean()), float(error), gains.size - 1, level)
+
+
+def welch_test(x: Float[np.ndarray, " N"], y: Float[np.ndarray, " M"], level: float = 0.95) -> TestResult:
+    r"""Welch's test of two independent samples; NaN where there are fewer than two of either, or all are equal.
+
+    It has $\nu = (a + b)^2 / (a^2 / (N - 1) + b^2 / (M - 1))$ degrees of freedom with the squared errors a and b of the
+    means.
+    """
+    value = float(x.mean(dtype=float) - y.mean(dtype=float))
+    if min(x.size, y.size) < 2:
+        return TestResult(value, np.nan, np.nan, np.nan)
+    a, b = (float(one.astype(float).var(ddof=1)) / one.size for one in (x, y))
+    freedom = (a + b) ** 2 / (a**2 / (x.size - 1) + b**2 / (y.size - 1)) if a + b > 0 else np.nan
+    return _test(value, float(np.sqrt(a + b)), freedom, level)
+
+
+def _test(value: float, error: float, freedom: int | float, level: float) -> TestResult:
+    if not error > 0:
+        return TestResult(value, np.nan, np.nan, np.nan)
+    half = float(stdtrit(freedom, (1 + level) / 2)) * error
+    return TestResult(value, value - half, value + half, float(2 * stdtr(freedom, -abs(value) / error)))
 
 
 def described(values: Float[np.ndarray, " N"]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import pandas as pd
 from mico.evidence.intervals import bracketed
 from mico.evidence.run_scores import LAST
 from mico.evidence.sheets import Sheet, Tabled, crossed
-from mico.evidence.statistics import AGGREGATES, Estimate, difference, improvement_probability
+from mico.evidence.statistics import AGGREGATES, Estimate, difference, improvement_probability, unpaired_difference
 from mico.evidence.study import Study
 
 _PAIRED = ("iqm", "mean")
@@ -93,6 +93,12 @@ class Pair(NamedTuple):
             return {}
         return {name: difference(self.x.loc[seeds], self.y.loc[seeds], name, **study.bootstrap) for name in _PAIRED}
 
+    def unpaired_differences(self, study: Study) -> dict[str, Estimate]:
+        """Differences of aggregates of all runs, each arm resampled by itself; none where scales differ."""
+        if study.scale == "none" and self.x.shape[1] > 1:
+            return {}
+        return {name: unpaired_difference(self.x, self.y, name, **study.bootstrap) for name in _PAIRED}
+
 
 def pairs(study: Study) -> list[Pair]:
     """Each arm that has a baseline with scores in the same environments."""
@@ -108,14 +114,20 @@ def _comparisons(study: Study) -> Tabled:
         probability, differences = pair.probability(study), pair.differences(study)
         seeds = len(pair.x.index.intersection(pair.y.index))
         about = {"arm": pair.arm, "baseline": pair.base, "environments": pair.x.shape[1], "shared seeds": seeds}
-        named = {f"difference of {name}": gap for name, gap in differences.items()}
-        named = {"probability of improvement": probability} | named
+        unpaired = pair.unpaired_differences(study)
+        named = {"probability of improvement": probability}
+        named |= {f"difference of {name}": gap for name, gap in differences.items()}
+        named |= {f"difference of {name}, unpaired": gap for name, gap in unpaired.items()}
         rows += [{**about, "comparison": name, **one._asdict()} for name, one in named.items()]
-        gaps = [bracketed(*differences[name]) if name in differences else "–" for name in _PAIRED]
-        lines.append((pair.arm, pair.base, str(pair.x.shape[1]), bracketed(*probability), str(seeds), *gaps))
+        both = [(gaps, name) for name in _PAIRED for gaps in (differences, unpaired)]
+        shown = [bracketed(*gaps[name]) if name in gaps else "–" for gaps, name in both]
+        lines.append((pair.arm, pair.base, str(pair.x.shape[1]), bracketed(*probability), str(seeds), *shown))
     resamples = f"{study.choices.resamples:,} resamples"
-    caption = f"Against the baseline with 95% intervals of {resamples}; differences are paired by seed, {study.words}"
+    caption = (
+        f"Against the baseline with 95% intervals of {resamples}; differences paired by seed, and of all runs as if no "
+        f"seed were shared, {study.words}"
+    )
     heads = ("arm", "baseline", "environments", "P(improvement)", "shared seeds")
-    heads = (*heads, *(f"difference of {LABELS[name]}" for name in _PAIRED))
+    heads = (*heads, *(f"difference of {LABELS[name]}{how}" for name in _PAIRED for how in ("", ", unpaired")))
     sheet = Sheet("comparisons", caption, heads, tuple(lines), labels=2, folded=study.leads_with_speed)
     return Tabled(pd.DataFrame(rows), sheet)

@@ -88,6 +88,50 @@ def difference(
     return Estimate(float(of(first) - of(second)), *bootstrap.interval(draw, first.size, len(first)).tolist())
 
 
+def unpaired_difference(
+    x: Table, y: OtherTable, aggregate: str, *, seed: int, resamples: int = RESAMPLES, level: float = 0.95
+) -> Estimate:
+    """How much larger an aggregate is for x than for y, each resampled by itself, as if they shared no seeds."""
+    of, bootstrap, (first, second) = _aggregate(aggregate), _Bootstrap(seed, resamples, level), on_same_tasks(x, y)
+
+    def draw(rng: np.random.Generator, count: int) -> np.ndarray:
+        return of(_chosen(first, _rows(rng, count, first))) - of(_chosen(second, _rows(rng, count, second)))
+
+    runs = min(len(first), len(second))
+    return Estimate(float(of(first) - of(second)), *bootstrap.interval(draw, first.size + second.size, runs).tolist())
+
+
+def adjust_p_values(p: Float[np.ndarray, " tests"], method: str) -> Float[np.ndarray, " tests"]:
+    r"""Correct p-values for their number n: a test is significant at level a if its corrected value is at most a.
+
+    Args:
+        p: A p-value for each test.
+        method: "benjamini-hochberg", which bounds the expected share of false ones among those that are significant:
+            $\min_{j \ge i} p_{(j)}\, n / j$; or "holm", which bounds the probability that any is:
+            $\max_{j \le i} p_{(j)} (n - j + 1)$, with the i-th smallest $p_{(i)}$. None exceeds 1.
+
+    Returns:
+        The corrected values, in the order of p.
+
+    Examples:
+        >>> adjust_p_values(np.array([0.01, 0.04, 0.03]), "holm")
+        array([0.03, 0.06, 0.06])
+    """
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"p must be probabilities, got {p}")
+    order, n = np.argsort(p, kind="stable"), len(p)
+    rank = np.arange(1, n + 1)
+    if method == "benjamini-hochberg":
+        corrected = np.minimum.accumulate((p[order] * n / rank)[::-1])[::-1]
+    elif method == "holm":
+        corrected = np.maximum.accumulate(p[order] * (n - rank + 1))
+    else:
+        raise ValueError(f"method must be benjamini-hochberg or holm, got {method!r}")
+    found = np.empty(n)
+    found[order] = np.minimum(corrected, 1.0)
+    return found
+
+
 def improvement_probability(
     x: Table, y: OtherTable, *, seed: int, resamples: int = RESAMPLES, level: float = 0.95
 ) -> Estimate:

@@ -103,7 +103,7 @@ def table(frame: pd.DataFrame) -> pd.DataFrame:
     for (task, arm), of_arm in ends.groupby(["task", "arm"]):
         for metric, label in ALGORITHMS.items():
             for end, own in of_arm[of_arm["metric"] == metric].groupby("end"):
-                over, last = _scores(own, last=1.0), _scores(own)
+                over, last = scores(own, last=1.0), scores(own)
                 line = {"task": task, "arm": arm, "algorithm": label, "runs": len(over), "steps": end}
                 line |= {"all": _text(over), "last tenth": _text(last)}
                 lines.append(line | {"paper": _published(task, arm).get(metric, np.nan)})
@@ -160,12 +160,12 @@ def _published(task: str, arm: str) -> dict[str, int]:
     return PAPER.get(task, {}) if arm == "pixels" else {}
 
 
-def _scores(rows: pd.DataFrame, *, last: float = LAST) -> pd.Series:
+def scores(rows: pd.DataFrame, *, last: float = LAST) -> pd.Series:
     """Score each run by its episodes in the last share of its steps."""
     named = rows.rename(columns={"score": "value", "task": "env"}).assign(arm=rows["metric"])
     silent = named["episodes"] == 0
-    scores, _ = final_scores(named.assign(name=np.where(silent, REACHED, "return")), last=last)
-    return scores.set_index("seed")["value"]
+    found, _ = final_scores(named.assign(name=np.where(silent, REACHED, "return")), last=last)
+    return found.set_index("seed")["value"]
 
 
 def _text(scores: pd.Series) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,13 +11,13 @@ from matplotlib.patches import Rectangle
 
 from mico.evidence.baselines import scale_of
 from mico.evidence.figures import Drawing, Undrawn, drawings
-from mico.evidence.intervals import mean_intervals, printed
+from mico.evidence.intervals import mean_intervals, paired_test, printed, welch_test
 from mico.evidence.learning_speed import mean_over_steps
 from mico.evidence.run_scores import LAST, NEARLY, final_scores
 from mico.evidence.score_tables import score_tables
 from mico.evidence.scores import read_scores, with_arms
 from mico.evidence.sources import Sources
-from mico.evidence.statistics import RESAMPLES
+from mico.evidence.statistics import RESAMPLES, adjust_p_values
 from mico.evidence.study import Choices, Study, study
 from mico.experiments.minatar_plan import Weights, best_weights, paper_weights
 from mico.plotting import score_plots
@@ -29,6 +30,10 @@ LABELS = {
     "dead_units": "dead units",
     "agreement": "agreement, U and |ΔV|",
 }
+DIFFERENCES = (
+    *("measure", "agent", "metric", "env", "value", "low", "high", "count"),
+    *("unpaired value", "unpaired low", "unpaired high", "p", "unpaired p"),
+)
 Looks = Mapping[str, score_plots.Style]
 _LEVEL = 0.95
 _POINTS = 50
@@ -83,8 +88,9 @@ def own_games(looked_at: Study) -> dict[str, pd.DataFrame]:
 def differences(frame: pd.DataFrame) -> pd.DataFrame:
     """Differences that MICo makes in each game: of scores, of returns over the whole curve, and of what φ is like.
 
-    They are means over pairs of the same seed, with Student's intervals. What φ is like is a mean over the last tenth
-    of the steps.
+    They are means over pairs of the same seed with Student's intervals and p-values, and of all runs with Welch's. The
+    p-values of the scores and curves of all agents with the paper's weights are also corrected for their number. What
+    φ is like is a mean over the last tenth of the steps.
     """
     rows = _named(whole(frame)[0]).astype({"seed": int, "step": int, "score": float})
     by = ["agent", "metric", "env", "seed"]
@@ -100,12 +106,29 @@ def differences(frame: pd.DataFrame) -> pd.DataFrame:
     }
     runs = runs.join(pd.Series(areas, name="mean return").rename_axis(by)).join(late.groupby(by)[[*LABELS]].mean())
     runs = runs.melt(ignore_index=False, var_name="measure").reset_index().dropna(subset="value")
-    base = runs[runs["metric"] == "none"].drop(columns="metric")
-    pairs = runs[runs["metric"] != "none"].merge(
-        base, on=["measure", "agent", "env", "seed"], suffixes=("", " without")
-    )
-    gains = pairs.assign(value=pairs["value"] - pairs["value without"])
-    return mean_intervals(gains, ["measure", "agent", "metric", "env"], _LEVEL)
+    samples = {key: own.set_index("seed")["value"] for key, own in runs.groupby(["measure", "agent", "metric", "env"])}
+    found = [_compare(key, own, samples) for key, own in samples.items() if key[2] != "none"]
+    table = pd.DataFrame([line for line in found if line], columns=[*DIFFERENCES])
+    family = table["measure"].isin(("final return", "mean return")) & (table["metric"] == "mico (paper)")
+    for kind, method in product(("p", "unpaired p"), ("benjamini-hochberg", "holm")):
+        tested = family & table[kind].notna()
+        table.loc[tested, f"{kind}, {method}"] = adjust_p_values(table.loc[tested, kind].to_numpy(dtype=float), method)
+    return table
+
+
+def _compare(
+    key: tuple[str, ...], own: pd.Series, samples: Mapping[tuple[str, ...], pd.Series]
+) -> dict[str, Any] | None:
+    """Compare the runs of an arm in a game with those without MICo, if there are any with the same seeds."""
+    measure, agent, metric, env = key
+    base = samples.get((measure, agent, "none", env), own.iloc[:0])
+    seeds = own.index.intersection(base.index)
+    if seeds.empty:
+        return None
+    paired = paired_test(own[seeds].to_numpy(dtype=float), base[seeds].to_numpy(dtype=float))
+    alone = welch_test(own.to_numpy(dtype=float), base.to_numpy(dtype=float))
+    values = (measure, agent, metric, env, *paired[:3], len(seeds), *alone[:3], paired.p, alone.p)
+    return dict(zip(DIFFERENCES, values, strict=True))
 
 
 def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:

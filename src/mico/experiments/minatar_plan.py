@@ -188,26 +188,33 @@ def choice(rows: pd.DataFrame, config: Config, agent: str, done: Mapping[tuple[A
 
 
 def best_weights(rows: pd.DataFrame) -> Weights | None:
-    r"""The weights of one agent's sweep whose mean over games of $(x - f) / (b - f)$ is largest.
+    """The weights of one agent's sweep whose gain (`sweep_gains`) is largest; None if there is none."""
+    gains = sweep_gains(rows)
+    return None if gains.empty else Weights(*map(float, gains.index[int(gains.argmax())]))
+
+
+def sweep_gains(rows: pd.DataFrame) -> pd.Series:
+    r"""The mean over games of $(x - f) / (b - f)$ for the weights α and β of one agent's sweep.
 
     x is a mean score, b that of runs without MICo and f the mean first return of these, as in reports (`scale_of`);
-    games in which these do not clearly rise count for nothing, and so do weights that lack one of the others. None if
-    nothing is left.
+    games in which these do not clearly rise count for nothing, and so do weights that lack one of the others.
     """
     frame = with_arms(read_scores(rows))
     fields = frame.drop_duplicates("arm").set_index("arm")[["metric", "metric.alpha", "metric.beta"]]
     is_base = fields["metric"] == "none"
+    none = pd.Series(dtype=float)
     if is_base.sum() != 1:
-        return None
+        return none
     scale, _ = scale_of("baseline", frame)
     rising = frame[frame["env"].map(lambda env: scale(env) is not None)]
     scores, _ = final_scores(normalised(rising, scale)[0])
     gains = scores.groupby(["arm", "env"])["value"].mean().unstack().mean(axis="columns", skipna=False)
     gains = gains.reindex(fields.index[~is_base]).dropna()
     if gains.empty:
-        return None
-    best = gains.idxmax()
-    return Weights(float(fields.loc[best, "metric.alpha"]), float(fields.loc[best, "metric.beta"]))
+        return none
+    return gains.set_axis(
+        pd.MultiIndex.from_frame(fields.loc[gains.index, ["metric.alpha", "metric.beta"]].astype(float))
+    )
 
 
 def _fields(config: Config, agent: str, steps: int) -> dict[str, tuple[Any, ...]]:

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mico.evidence.intervals import described, mean_interval, mean_intervals, printed
+from mico.evidence.intervals import described, mean_interval, mean_intervals, paired_test, printed, welch_test
 
 
 def test_three_numbers_by_hand():
@@ -64,3 +64,24 @@ def test_many_intervals_are_those_of_each_group():
         assert (row.value, row.low, row.high) == pytest.approx(expected, nan_ok=True)
     with pytest.raises(ValueError, match="level must lie between 0 and 1, but is 1"):
         mean_intervals(frame, ("arm",), level=1.0)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 2), (5, 3), (10, 10)])
+def test_tests_of_two_samples_against_scipy(n, m):
+    rng = np.random.default_rng(n * m)
+    x, y = rng.normal(1, 2, n), rng.normal(0, 1, m)
+    theirs = stats.ttest_ind(x, y, equal_var=False)
+    expected = [x.mean() - y.mean(), *theirs.confidence_interval(0.9), theirs.pvalue]
+    assert list(welch_test(x, y, level=0.9)) == pytest.approx(expected)
+    if n == m:
+        theirs = stats.ttest_rel(x, y)
+        expected = [x.mean() - y.mean(), *theirs.confidence_interval(0.9), theirs.pvalue]
+        assert list(paired_test(x, y, level=0.9)) == pytest.approx(expected)
+
+
+def test_samples_that_allow_no_test():
+    one, two, equal = np.array([1.0]), np.array([1.0, 3.0]), np.array([2.0, 2.0])
+    for test, x, y in ((welch_test, one, two), (paired_test, one, one), (welch_test, equal, equal)):
+        found = test(x, y)
+        assert found.value == x.mean() - y.mean()
+        assert np.isnan(found[1:]).all()

@@ -9,7 +9,15 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from mico.evidence import statistics
-from mico.evidence.statistics import AGGREGATES, difference, estimate, improvement_probability, profile
+from mico.evidence.statistics import (
+    AGGREGATES,
+    adjust_p_values,
+    difference,
+    estimate,
+    improvement_probability,
+    profile,
+    unpaired_difference,
+)
 
 SCORES = np.array([[0.0, 4.0], [1.0, 5.0], [2.0, 12.0]])  # three runs of two tasks
 matrices = st.tuples(st.integers(1, 6), st.integers(1, 7)).flatmap(
@@ -236,3 +244,31 @@ def test_options_that_are_none_are_refused():
     for thresholds in ([1.0, 1.0], [2.0, 1.0], [], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="thresholds must be numbers that rise, but are"):
             profile(SCORES, np.array(thresholds), seed=0)
+
+
+def test_an_unpaired_difference_resamples_each_arm_by_itself():
+    """Of equal arms the paired interval is a point, and the unpaired one that of a difference of independent means."""
+    x = pd.DataFrame({"a": [0.0, 1.0], "b": [0.0, 0.0]})
+    assert difference(x, x, "mean", seed=0, resamples=500) == (0, 0, 0)
+    found = unpaired_difference(x, x, "mean", seed=0, resamples=200_000, level=0.8)
+    drawn = np.random.default_rng(1).binomial(2, 0.5, (200_000, 2)) / 4  # the mean over both tasks
+    assert found == pytest.approx((0, *np.quantile(drawn[:, 0] - drawn[:, 1], [0.1, 0.9])))
+    rng = np.random.default_rng(2)
+    many, few = rng.normal(1, 1, (40, 1)), rng.normal(0, 2, (30, 1))
+    theirs = stats.ttest_ind(many[:, 0], few[:, 0], equal_var=False).confidence_interval(0.95)
+    assert unpaired_difference(many, few, "mean", seed=0)[1:] == pytest.approx(theirs, abs=0.1)
+
+
+def test_corrected_p_values():
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 7, 50):
+        p = rng.uniform(size=n) ** 3
+        assert adjust_p_values(p, "benjamini-hochberg") == pytest.approx(stats.false_discovery_control(p))
+        holm = [0.0] * n
+        for i in range(n):  # the definition: a step-down over those that are smaller
+            holm[i] = min(1.0, max(p[j] * sum(p[k] >= p[j] for k in range(n)) for j in range(n) if p[j] <= p[i]))
+        assert adjust_p_values(p, "holm") == pytest.approx(holm)
+    with pytest.raises(ValueError, match="method must be benjamini-hochberg or holm, got 'by'"):
+        adjust_p_values(p, "by")
+    with pytest.raises(ValueError, match="p must be probabilities"):
+        adjust_p_values(np.array([0.5, 1.5]), "holm")

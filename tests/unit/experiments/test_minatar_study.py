@@ -512,7 +512,16 @@ def test_differences_are_paired_by_seed(frame):
         means = rows.pivot_table(column, "seed", "metric")
         low, high = stats.ttest_rel(means["mico"], means["none"]).confidence_interval(0.95)
         expected = [(means["mico"] - means["none"]).mean(), low, high, 3]
-        assert found.loc[measure, "iqn", "mico (paper)", "minatar/breakout"].tolist() == pytest.approx(expected)
+        row = found.loc[measure, "iqn", "mico (paper)", "minatar/breakout"]
+        assert row[["value", "low", "high", "count"]].tolist() == pytest.approx(expected)
+        assert row["p"] == pytest.approx(stats.ttest_rel(means["mico"], means["none"]).pvalue)
+        welch = stats.ttest_ind(means["mico"], means["none"], equal_var=False)
+        assert row[["unpaired low", "unpaired high"]].tolist() == pytest.approx([*welch.confidence_interval(0.95)])
+        assert row["unpaired p"] == pytest.approx(welch.pvalue)
+    family = found.query("measure in ('final return', 'mean return') and metric == 'mico (paper)'")
+    expected = stats.false_discovery_control(family["p"])
+    assert family["p, benjamini-hochberg"].tolist() == pytest.approx(expected.tolist())
+    assert found.drop(family.index)["p, holm"].isna().all()
 
 
 @pytest.mark.parametrize("agent", Config().agents)

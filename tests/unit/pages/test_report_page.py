@@ -237,7 +237,7 @@ def test_the_tables_hold_what_the_logs_give(opened, pages):
         assert ends(median)[0] == pytest.approx(np.median(table.mean(axis=0)), abs=0.0051)
         assert ends(gap)[0] == pytest.approx(np.maximum(1 - table, 0).mean(), rel=0.051, abs=0.0051)
     x, y = (np.array(scores[arm]).T for arm in (MICO, BASE))
-    base, envs, probability, seeds, iqm, mean = cells(page, "comparisons")[MICO]
+    base, envs, probability, seeds, iqm, _, mean, _ = cells(page, "comparisons")[MICO]
     assert (base, envs, seeds) == (BASE, "2", "4")
     wins = [(x[i, task] > y[j, task]) for task in range(2) for i in range(4) for j in range(4)]
     assert ends(probability)[0] == pytest.approx(np.mean(wins), abs=0.0051)
