@@ -8,19 +8,23 @@ CHROMIUM := chromium fonts-dejavu-core
 SYSTEM_PACKAGES ?= yes
 MAY_INSTALL = test "$(SYSTEM_PACKAGES)" = yes && test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
-.PHONY: help demo test announce browser opengl lint bench
+.PHONY: help demo test announce browser opengl lint bench evidence
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo    exact metrics, DQN with and without MICo, learnt against exact: figures in out/demo (3 minutes)'
 	@echo 'make test    the test suite, without what is marked slow (15 minutes on two cores)'
 	@echo 'make lint    style, types and layers'
+	@echo 'make evidence  recomputes the numbers of the documentation from the committed results'
 	@echo 'make bench   speed and memory against other libraries and methods'
 	@echo 'Each makes .venv first if need be, which takes some minutes; PYTHON=... chooses the interpreter (3.11 or newer).'
 	@echo 'As root, make test installs Debian packages: $(CHROMIUM) $(OPENGL); SYSTEM_PACKAGES=no does not.'
 
 demo: .venv/.with-deep
 	$(BIN)/mico demo
+
+evidence: .venv/.installed
+	$(BIN)/python docs/evidence.py
 
 test: announce .venv/.with-torch browser opengl
 	$(BIN)/python -m pytest
