@@ -23,6 +23,7 @@ from typing import Any, cast, get_args
 import jax
 import numpy as np
 
+from against import parse, record
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Episodes, environment
@@ -132,6 +133,7 @@ def measured(count: int, options: argparse.Namespace) -> None:
         frames = f"{4 * rate:>12,.0f} {4 * rate / count:>10,.0f}"
         shares = f"{rate / alone[0]:>6.0%} {rate / max(alone):>7.0%}"
         print(f"{count:>4} {name:<48} {spread:>26} {shares} {frames} {hours}", flush=True)
+        record(f"{count} {name}", rate, "/s")
     for one in emulators.values():
         one.close()
     for one in training.values():
@@ -157,7 +159,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=400, help="steps of a turn")
     parser.add_argument("--warm-up", type=int, default=200, help="steps before learning starts, and as many after it")
     parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+    options = parse(parser)
     print("device:", jax.devices()[0].device_kind, "·", options.game, options.precision, flush=True)
     shares = f"{'share':>6} {'of best':>7}"
     header = f"{'agent steps a second':>26} {shares} {'frames/s':>12} {'of a run':>10} {'h for 200M':>11}"

@@ -27,6 +27,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from against import parse, record
+
 Chains = tuple[sp.csr_array, np.ndarray]
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -207,6 +209,9 @@ def compare(name: str, model: Chains, stormpy: str | None, repeats: int, clock: 
     mine = [turn[0] for turn in turns]
     seconds, both = (statistics.median(turn[key] for turn in mine) for key in ("seconds", "quotient"))
     row = f"{name:<24} {len(reward):>9,} {mine[0]['classes']:>9,} {seconds:>9.4f} {both:>9.4f} {mine[-1]['gib']:>6.2f}"
+    for what, value in ((name, seconds), (f"{name}, with the quotient", both)):
+        record(what, value)
+    record(f"{name}, memory", mine[-1]["gib"], "GiB")
     if stormpy:
         theirs = [turn[1] for turn in turns]
         slow = statistics.median(turn["seconds"] for turn in theirs)
@@ -224,7 +229,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, metavar="INT", help="turns (default: 5)")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="cpu: for a machine with other work")
     parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parse(parser)
     if options.serve:
         serve(*options.serve)
         return

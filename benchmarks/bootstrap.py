@@ -2,6 +2,7 @@
 
 python benchmarks/bootstrap.py                    50,000 resamples
 python benchmarks/bootstrap.py --resamples 500   quickly
+python benchmarks/bootstrap.py --against REV     beside another commit, in turns
 """
 
 import argparse
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
+from against import parse, record
 from mico.evidence.statistics import AGGREGATES, difference, estimate, improvement_probability, profile
 
 
@@ -47,12 +49,13 @@ def scipy_bootstrap(scores: np.ndarray, resamples: int) -> object:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resamples", type=int, default=50_000)
-    resamples = parser.parse_args().resamples
+    resamples = parse(parser).resamples
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 5, 60))
     print(f"{resamples:,} resamples of 60 tasks × 5 runs")
     ours = seconds(lambda: estimate(x, "iqm", seed=0, resamples=resamples), repeats=3)
     print(f"{'iqm':<26} {ours:>8.3f} s")
+    record("iqm", ours)
     for name, other in (("a loop in Python", loop), ("scipy.stats.bootstrap", scipy_bootstrap)):
         theirs = seconds(lambda other=other: other(x, resamples), repeats=1)
         print(f"{'iqm by ' + name:<26} {theirs:>8.3f} s {theirs / ours:>7.1f}×")
@@ -64,7 +67,9 @@ def main() -> None:
         "profile, 100 thresholds": lambda: profile(x, np.linspace(-2, 2, 100), **options),
     }
     for name, work in rest.items():
-        print(f"{name:<26} {seconds(work, repeats=3):>8.3f} s")
+        ours = seconds(work, repeats=3)
+        print(f"{name:<26} {ours:>8.3f} s")
+        record(name, ours)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import Any, get_args
 import jax
 import numpy as np
 
+from against import parse, record
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Control, Episodes
@@ -104,6 +105,7 @@ def measured(count: int, options: argparse.Namespace) -> None:
         for name, values in found.items():
             spread = f"{rates[name]:,.0f} ({min(values):,.0f}–{max(values):,.0f})"
             print(f"{count:>4} {name:<42} {spread:>24}  {said.get(name, '')}", flush=True)
+            record(f"{count} {name}", rates[name], "/s")
         for name in list(here)[1:]:
             here[name].close()
     pictures.close()
@@ -122,7 +124,7 @@ def main() -> None:
     parser.add_argument("--capacity", type=int, default=20_000, help="frames in each replay")
     parser.add_argument("--length", type=int, default=100, help="steps of a turn")
     parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+    options = parse(parser)
     print("device:", jax.devices()[0].device_kind, "·", options.task, options.precision, flush=True)
     print(f"{'runs':>4} {'':<42} {'steps a second':>24}", flush=True)
     for count in options.runs:

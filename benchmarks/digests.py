@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+from against import ROOT, worktree
+
 RENAMED_COLUMNS: dict[str, str] = {}  # columns of the log: old name → new name
 RENAMED_FLAGS: dict[str, str] = {}  # flags of `mico train`: old name → new name; the working tree has the new ones
 VALUE_AGENTS = ("dqn", "rainbow", "qr-dqn", "iqn", "m-iqn")
@@ -84,18 +85,14 @@ def main() -> None:
 
 def compare(options: argparse.Namespace, chosen: list[Case], precision: str) -> list[str]:
     """The cases whose parameters or log rows differ, with where and by how much."""
-    git = ["git", "-C", str(ROOT)]
-    commit = subprocess.check_output([*git, "rev-parse", f"{options.against}^{{commit}}"], text=True).strip()
+    rev_parse = ["git", "-C", str(ROOT), "rev-parse", f"{options.against}^{{commit}}"]
+    commit = subprocess.check_output(rev_parse, text=True).strip()
     old = ROOT / "out" / "digests" / commit / precision
     lacking = not all((old / f"{case.name}.npz").exists() for case in chosen)
     with tempfile.TemporaryDirectory(prefix="digests-") as folder:
         if lacking:
-            tree = Path(folder) / "tree"
-            subprocess.check_call([*git, "worktree", "add", "--quiet", "--detach", str(tree), commit])
-            try:
+            with worktree(commit) as tree:
                 start(tree, options.only, old, precision, "--against", commit)
-            finally:
-                subprocess.check_call([*git, "worktree", "remove", "--force", str(tree)])
         new = Path(folder) / "new"
         start(ROOT, options.only, new, precision)
         tolerance = options.tolerance if precision == "float64" else 0.0

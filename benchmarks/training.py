@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from against import parse, record
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Run
 from mico.deep.envs import environment
@@ -172,6 +173,7 @@ def sb3(options: argparse.Namespace) -> None:
         own = f"{median(values) / most[key[0]]:>12.0%}" if key in ours else ""
         ratios = f"{median(values) / max(single):>10.2f} {median(values) / two:>10.2f}"
         print(f"{name:<38} {spread(values):>24} {ratios} {own}", flush=True)
+        record(name, median(values), "/s")
     for metric, allowed in most.items():
         print(f"matrix products alone, at {speed / 1e9:.0f} GFLOP/s, metric {metric}: {allowed:,.0f} steps per second")
 
@@ -188,6 +190,8 @@ def compared(cases: list[tuple[str, int]], length: int, repeats: int) -> None:
         times = " ".join(f"{spread(each[metric], 1):>26}" for metric in METRICS)
         rates = " ".join(f"{1e6 / median(each[metric]):>11,.0f}" for metric in METRICS)
         print(f"{agent:<8} {count:>5} {times} {excess(found['mico'], found['none']):>8} {rates}", flush=True)
+        for metric in METRICS:
+            record(f"{agent}, {count} runs, metric {metric}", 1e6 / median(each[metric]), "/s")
 
 
 def cost(options: argparse.Namespace) -> None:
@@ -207,6 +211,8 @@ def split(options: argparse.Namespace) -> None:
         rates = " ".join(f"{spread(values):>26}" for values in found.values())
         ratio = median(a / b for a, b in zip(found[count], found[1], strict=True))
         print(f"{agent:<8} {count:>5} {rates} {ratio:>8.2f}", flush=True)
+        for parts, values in found.items():
+            record(f"{agent}, {count} runs in {parts} parts", median(values), "/s")
 
 
 def large_fleets(options: argparse.Namespace) -> None:
@@ -267,6 +273,8 @@ def start(options: argparse.Namespace) -> None:
         )
         shown = "plain JAX, breakout" if case == "plain" else case
         print(f"{shown:<24} {columns} {share:>15.2f} {' '.join(f'{ratio:.2f}' for ratio in ratios):>14}", flush=True)
+        for which, wall in zip(("first", "second"), walls, strict=True):
+            record(f"{shown}, {which} start", median(wall))
 
 
 def noise(runs: Run, capacity: int) -> Any:
@@ -350,6 +358,8 @@ def atari_update(options: argparse.Namespace) -> None:
             memory = " ".join("       –" if share is None else f"{share:>8.3f}" for share in updating.memory())
             print(f"{count:>3} {precision:<10} {times} {excess(found['mico'], found['none']):>8}", end=" ")
             print(f"{updating.replay / 2**30:>10.2f} {memory}", flush=True)
+            for name in METRICS:
+                record(f"update, {count} {precision}, metric {name}", median(found[name]), "µs")
             del updating, turns  # before the next replay comes
 
 
@@ -371,7 +381,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7, help="turns that each contender takes, of start 3 at most")
     parser.add_argument("--capacity", type=int, default=100_000, help="frames in each replay of atari-update")
     parser.add_argument("--peer-python", metavar="PATH", help="interpreter that has stable-baselines3 and minatar")
-    options = parser.parse_args()
+    options = parse(parser)
     if options.quick:
         options.repeats, options.capacity = 2, 4 * WRITTEN
     print("device:", jax.devices()[0].device_kind, flush=True)
