@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 from scipy.sparse.linalg import gmres, splu
 
-from mico.tabular._rounding import EPS, Rounding, longest_row, mean_rounding
+from mico.tabular._rounding import EPS, EXACT, UNIT, Rounding, centred, law_rounding, longest_row, normalising
 from mico.tabular._validation import Matrix, check_span, checked_discount, checked_reward, checked_rows, numbers
 from mico.tabular.outcomes import RewardLaw, checked_law
 
@@ -25,6 +25,9 @@ class Chain:
         discount: Discount factor in [0, 1).
         law: The distribution of the reward in each state, whose means `reward` must be; for metrics that compare draws
             of rewards (`reward="sampled"`).
+        relative: The rewards less a constant, for a model whose differences of rewards have more digits than `reward`.
+        rounding: How far `transition` and `relative` can be from the numbers they stand for; every certified error
+            includes it.
 
     Raises:
         ValueError: If an array has the wrong shape or no distributions in its rows; the message names the state.
@@ -35,10 +38,16 @@ class Chain:
         array([1.818, 0.   ])
     """
 
-    # `relative` is the reward up to a constant, whose differences have all their digits; `rounding` bounds what
-    # rounding did to the numbers of the chain, for certificates.
-
-    def __init__(self, transition: Any, reward: Any, discount: float, *, law: RewardLaw | None = None):
+    def __init__(
+        self,
+        transition: Any,
+        reward: Any,
+        discount: float,
+        *,
+        law: RewardLaw | None = None,
+        relative: Any = None,
+        rounding: Rounding = EXACT,
+    ):
         self.discount = checked_discount(discount)
         matrix = transition if sp.issparse(transition) else numbers("transition", transition)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
@@ -48,10 +57,10 @@ class Chain:
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
         check_span(self.reward, self.discount)
-        self.relative, self.rounding, self.law = self.reward, Rounding(), None
-        if law is not None:
-            self.law = checked_law(law, self.reward)
-            self.rounding = Rounding(mean_rounding(self.law.levels.size, self.law.levels - self.law.levels[0]))
+        self.relative = centred(self.reward if relative is None else checked_reward(relative, (self.num_states,)))
+        self.law = None if law is None else checked_law(law, self.reward)
+        by_law = 0.0 if self.law is None else law_rounding(self.law.levels)
+        self.rounding = rounding.plus(by_law, normalising(longest_row(matrix)))
 
     @property
     def num_states(self) -> int:
@@ -87,8 +96,13 @@ class Chain:
 
     def lifted(self) -> "Chain":
         """The chain on pairs whose value is the MICo distance (the paper's lemma); pair (x, y) stands at x·S + y."""
-        pairs = sp.kron(self.transition, self.transition, format="csr")
-        return Chain(pairs, self.reward_gap().ravel(), self.discount)
+        pairs, gap = sp.kron(self.transition, self.transition, format="csr"), self.reward_gap().ravel()
+        return Chain(pairs, gap, self.discount, rounding=lifted_rounding(self.rounding, gap))
+
+
+def lifted_rounding(of: Rounding, gap: Float[np.ndarray, " P"]) -> Rounding:
+    """Rounding of gaps, differences of two rewards, and of products of two rows."""
+    return Rounding(2 * of.reward + UNIT * float(gap.max()), 2 * of.transition + 2 * UNIT)
 
 
 def _excess(shares: Float[np.ndarray, "S k"], levels: Float[np.ndarray, " k"]) -> Float[np.ndarray, "S k"]:

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from mico.tabular import outcomes as _outcomes
-from mico.tabular._rounding import EPS, Rounding, longest_row, mean_rounding
+from mico.tabular._rounding import EXACT, UNIT, Rounding, centred, longest_row, mean_rounding, normalising
 from mico.tabular._validation import (
     Matrix,
     check_span,
@@ -19,7 +19,7 @@ from mico.tabular._validation import (
     is_sparse_list,
     numbers,
 )
-from mico.tabular.chain import Chain
+from mico.tabular.chain import Chain, lifted_rounding
 from mico.tabular.outcomes import Outcomes
 
 Reward = Literal["mean", "sampled"]
@@ -35,6 +35,8 @@ class MDP:
         transition: Probabilities: an array [S, A, S], or a sequence of A sparse matrices [S, S], one for each action.
         reward: By state and action [S, A]; or by transition, [S, A, S] or a sequence of A sparse matrices.
         discount: Discount factor in [0, 1).
+        rounding: How far transitions and rewards can be from the numbers they stand for; every certified error includes
+            it.
 
     Raises:
         ValueError: If an array has the wrong shape or no distributions in its rows; the message names state and action.
@@ -48,18 +50,30 @@ class MDP:
         array([0.5, 0. ])
     """
 
-    def __init__(self, transition: Any, reward: Any, discount: float):
+    def __init__(self, transition: Any, reward: Any, discount: float, *, rounding: Rounding = EXACT):
         self.discount = checked_discount(discount)
         self.transition: np.ndarray | tuple[sp.csr_array, ...] = checked_kernel(transition)
-        self._outcomes: Outcomes | None = None
+        # `relative` is the reward up to a constant, whose differences have all their digits.
         self.reward: Float[np.ndarray, "S A"]
-        given = reward if is_sparse_list(reward) else numbers("reward", reward)
-        if is_sparse_list(reward) or given.ndim == 3:
-            self._price(_outcomes.priced(self.kernels, given))
+        self.relative: Float[np.ndarray, "S A"]
+        given = reward if is_sparse_list(reward) or isinstance(reward, Outcomes) else numbers("reward", reward)
+        self._outcomes: Outcomes | None = None
+        if isinstance(given, Outcomes):  # checked by `from_outcomes`, the door for lists
+            self._outcomes = given
+        elif is_sparse_list(given) or given.ndim == 3:
+            self._outcomes = _outcomes.priced(self.kernels, given)
+        if self._outcomes is None:
+            self.reward, by_means = checked_reward(given, self.shape), 0.0
+            self.relative = centred(self.reward)
         else:
-            self.reward = checked_reward(given, self.shape)
-            check_span(self.reward, self.discount)
-            self.relative, self.rounding = _centred(self.reward), Rounding()
+            self.reward = self._outcomes.mean_reward(self.shape)
+            apart = self._outcomes._replace(reward=centred(self._outcomes.reward))
+            same = apart.reward is self._outcomes.reward
+            self.relative = self.reward if same else apart.mean_reward(self.shape)
+            by_means = mean_rounding(self._outcomes.most(self.num_actions), float(np.abs(apart.reward).max()))
+        check_span(self.reward if self._outcomes is None else self._outcomes.reward, self.discount)
+        sums = max(map(longest_row, transition if isinstance(self.transition, tuple) else self.kernels))
+        self.rounding = rounding.plus(by_means, normalising(sums))
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, num_states: int, num_actions: int, discount: float) -> "MDP":
@@ -84,17 +98,7 @@ class MDP:
             mine = raw.action == action  # the probabilities as given, so that a row that does not sum to 1 is seen
             entries = raw.probability[mine], (raw.state[mine], raw.next_state[mine])
             kernels.append(sp.csr_array(entries, shape=(num_states, num_states)))
-        mdp = cls(kernels, np.zeros((num_states, num_actions)), discount)
-        mdp._price(scaled)
-        return mdp
-
-    def _price(self, outcomes: Outcomes) -> None:
-        check_span(outcomes.reward, self.discount)
-        self._outcomes, self.reward = outcomes, outcomes.mean_reward(self.shape)
-        centred = outcomes._replace(reward=_centred(outcomes.reward))
-        self.relative = self.reward if centred.reward is outcomes.reward else centred.mean_reward(self.shape)
-        terms = np.bincount(outcomes.state * self.num_actions + outcomes.action).max()
-        self.rounding = Rounding(mean_rounding(int(terms), centred.reward))
+        return cls(kernels, scaled, discount)
 
     @property
     def num_states(self) -> int:
@@ -134,10 +138,10 @@ class MDP:
 
     def action_chains(self) -> list[Chain]:
         """One chain an action: what the policy that always takes it makes of the MDP."""
-        chains = [Chain(kernel, self.reward[:, a], self.discount) for a, kernel in enumerate(self.kernels)]
-        for action, chain in enumerate(chains):
-            chain.relative, chain.rounding = self.relative[:, action], self.rounding
-        return chains
+        return [
+            Chain(kernel, self.reward[:, a], self.discount, relative=self.relative[:, a], rounding=self.rounding)
+            for a, kernel in enumerate(self.kernels)
+        ]
 
     def chain(self, policy: Any = "uniform", *, reward: Reward = "mean") -> Chain:
         r"""The chain of a policy, $P^\pi_x = \sum_a \pi(a|x) P^a_x$ and $r^\pi$.
@@ -162,18 +166,18 @@ class MDP:
             transition = np.matmul(probs[:, None, :], self.transition)[:, 0]
         possible = self.outcomes() if reward == "sampled" else None
         law = None if possible is None else possible.law(probs)
-        chain = Chain(transition, (probs * self.reward).sum(axis=1), self.discount, law=law)
-        chain.relative = checked_reward((probs * self.relative).sum(axis=1), (self.num_states,))
-        mixed = int((probs > 0).sum(axis=1).max())
-        sums = (mixed + 4) * EPS if mixed > 1 else 0.0  # of rewards: a policy that mixes nothing sums nothing
-        if possible is not None and law is not None:
-            by_rewards = mean_rounding(
-                int(np.bincount(possible.state).max()) + law.levels.size, law.levels - law.levels[0]
-            )
-        else:
-            by_rewards = self.rounding.reward + sums * float(np.abs(self.relative).max())
-        chain.rounding = Rounding(by_rewards, (mixed + longest_row(chain.transition) + 4) * EPS)
-        return chain
+        mixed = int((probs > 0).sum(axis=1).max())  # a policy that mixes nothing sums nothing
+        largest = float(np.abs(self.relative).max())
+        by_means = mean_rounding(mixed, largest) if possible is None else possible.law_rounding()
+        by_sums = normalising(mixed) + (mixed * UNIT if mixed > 1 else 0.0)  # the policy's rows; products and sums
+        return Chain(
+            transition,
+            (probs * self.reward).sum(axis=1),
+            self.discount,
+            law=law,
+            relative=(probs * self.relative).sum(axis=1),
+            rounding=self.rounding.plus(by_means, by_sums),
+        )
 
     def lifted(self, policy: Any = "uniform") -> "MDP":
         r"""The auxiliary MDP of the paper's lemma: states $X^2$, actions $A^2$, reward $|r^\pi_x - r^\pi_y|$.
@@ -182,12 +186,7 @@ class MDP:
         """
         kernels = [sp.csr_array(kernel) for kernel in self.kernels]
         pairs = [sp.kron(one, two, format="csr") for one in kernels for two in kernels]
-        gap = self.chain(policy).reward_gap().ravel()
-        return MDP(pairs, np.repeat(gap[:, None], len(pairs), axis=1), self.discount)
-
-
-def _centred(reward: np.ndarray) -> np.ndarray:
-    """Rewards less their middle, if they are farther from 0 than from each other: digits are for differences."""
-    low, high = float(reward.min()), float(reward.max())
-    middle = low / 2 + high / 2
-    return checked_reward(reward - middle, reward.shape) if abs(middle) > high - low else reward
+        chain = self.chain(policy)
+        gap = chain.reward_gap().ravel()
+        rounding = lifted_rounding(Rounding(chain.rounding.reward, self.rounding.transition), gap)
+        return MDP(pairs, np.repeat(gap[:, None], len(pairs), axis=1), self.discount, rounding=rounding)

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from mico.tabular._rounding import UNIT
 from mico.tabular._validation import (
     Matrix,
     check_finite,
@@ -45,6 +46,19 @@ class Outcomes(NamedTuple):
         np.add.at(mean, (self.state, self.action), self.probability * self.reward)
         mean.setflags(write=False)
         return mean
+
+    def most(self, num_actions: int) -> int:
+        """The largest number of outcomes of a state and an action."""
+        return int(np.bincount(self.state * num_actions + self.action).max())
+
+    def law_rounding(self) -> float:
+        r"""What rounding can do to half of $\mathbb E|R_x - R_y|$ by the shares of the `law` of any policy.
+
+        With at most m outcomes a state: (m + 2)u each for their probabilities and the policy's, mu for products and
+        sums, of the span of rewards. A single outcome has all the mass.
+        """
+        terms, span = int(np.bincount(self.state).max()), float(np.ptp(self.reward))
+        return (3 * terms + 4) * UNIT * span if terms > 1 else 0.0
 
     def law(self, policy: Float[np.ndarray, "S A"]) -> RewardLaw:
         r"""The law of $R$ in each state when actions follow the policy."""

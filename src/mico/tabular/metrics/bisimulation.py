@@ -19,7 +19,8 @@ def solve_policy(chain: Chain, tolerance: float) -> SolverResult:
 
 def solve(mdp: MDP, tolerance: float) -> SolverResult:
     r"""$d^\sim(x, y) = \max_a |r^a_x - r^a_y| + \gamma W_{d^\sim}(P^a_x, P^a_y)$."""
-    return certified(_solve(mdp.action_chains(), optimal_value(mdp), tolerance), mdp)
+    chains = mdp.action_chains()
+    return certified(_solve(chains, optimal_value(mdp), tolerance), *chains)
 
 
 def policy_update(chain: Chain) -> Operator:
