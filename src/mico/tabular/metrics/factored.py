@@ -12,7 +12,7 @@ from typing import Literal, final, get_args
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular._rounding import longest_row
+from mico.tabular._rounding import EPS, UNIT, longest_row
 from mico.tabular._validation import States, checked_states
 from mico.tabular.chain import Chain
 from mico.tabular.solvers.doubling import doubling
@@ -127,9 +127,20 @@ def factorise(
     factors, value, error, products = solve(chain, steps, tolerance / unit / 5, max_basis, backend)
     value, value_error = _certified(chain, steps.features @ np.sqrt(steps.jumps), value)
     error = unit * max(2 * value_error + 2 * error + rounding, 4 * error + 2 * rounding)
-    factors, value = np.sqrt(unit) * factors, unit * value
-    error += 2 * chain.rounding.error(2 * float(np.abs(value).max()), discount)
+    factors, value = np.sqrt(unit) * factors, unit * value  # powers of 2
+    largest = 2 * float(np.abs(value).max()) + error
+    error += 2 * chain.rounding.error(largest, discount) + _query_rounding(factors, value)
     return MICoFactors(factors, value, error, products)
+
+
+def _query_rounding(factors: Float[np.ndarray, "S r"], value: Float[np.ndarray, " S"]) -> float:
+    r"""What rounding does to $\bar V_x + \bar V_y - 2\Psi_x\Psi_y^\top$, and to that with squares for $\bar V$.
+
+    A product of r terms is off by ru of the largest square m. For U: 2rum, and u of both sides of the difference; for
+    $\Pi U$: 4rum, and that.
+    """
+    square = float(np.einsum("sr,sr->s", factors, factors).max(initial=0.0))
+    return (4 * factors.shape[1] * square + 6 * max(square, float(np.abs(value).max()))) * UNIT
 
 
 def has_few_rewards(chain: Chain) -> bool:
@@ -170,7 +181,7 @@ def _dense(
     solution = doubling(chain.dense_transition(), gram, chain.discount, tolerance=goal / 2)
     sizes, axes = np.linalg.eigh(solution.matrix)
     factors, loss = _compressed(axes * np.sqrt(np.maximum(sizes, 0.0)), goal / 20)
-    clipped = float(np.abs(np.minimum(sizes, 0.0)).max()) + chain.num_states * float(np.finfo(float).eps * sizes[-1])
+    clipped = float(np.abs(np.minimum(sizes, 0.0)).max()) + chain.num_states * EPS * float(sizes[-1])
     value = np.linalg.solve(np.eye(chain.num_states) - chain.discount * chain.dense_transition(), reward)
     return factors, value, solution.error + loss + clipped, solution.iterations
 
@@ -183,7 +194,8 @@ def _compressed(factors: Float[np.ndarray, "S r"], spare: float) -> tuple[Float[
     for part in np.array_split(turned, 1 + turned.size // 2**22):
         losses = np.maximum(losses, np.cumsum(part**2, axis=1).max(axis=0))
     cut = min(int(np.searchsorted(losses, spare, side="right")), losses.size - 1)
-    rounding = 2 * losses.size * float(np.finfo(float).eps) * float(losses[-1])
+    # Axes are orthogonal up to 4ru (LAPACK); a row of r sums of r products is off by r^1.5 u of its length, twice.
+    rounding = (4 + 2 * np.sqrt(losses.size)) * losses.size * UNIT * float(losses[-1])
     return np.ascontiguousarray(turned[:, cut:][:, ::-1]), rounding + float(losses[cut - 1] if cut else 0.0)
 
 
@@ -193,7 +205,8 @@ def _certified(
     """A guess of the value moved by the middle of its residual, and the error that the residual's width leaves."""
     residual = reward + chain.discount * (chain.transition @ value) - value
     low, high = float(residual.min()), float(residual.max())
-    value = value + (low + high) / 2 / (1 - chain.discount)
+    shifted = value + (low + high) / 2 / (1 - chain.discount)
+    # A row of n products: nu; the discount, two sums, the shift and its addition, twice: 8u; as much again to spare.
     terms = 8 + longest_row(chain.transition)
-    rounding = terms * float(np.finfo(float).eps) * float(np.abs(value).max())
-    return value, ((high - low) / 2 + rounding) / (1 - chain.discount)
+    rounding = terms * EPS * max(float(np.abs(value).max()), float(np.abs(shifted).max()))
+    return shifted, ((high - low) / 2 + rounding) / (1 - chain.discount)

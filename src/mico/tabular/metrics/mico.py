@@ -6,6 +6,7 @@ from typing import Any
 import array_api_compat as api
 import numpy as np
 
+from mico.tabular._rounding import UNIT
 from mico.tabular.chain import Chain
 from mico.tabular.metrics._operator import Operator, operator
 from mico.tabular.solvers import transport
@@ -28,8 +29,12 @@ def solve_many_reduced(chains: Sequence[Chain], tolerance: float) -> SolverResul
 
 
 def _reduced(full: SolverResult) -> SolverResult:
-    """A distance less two halves of self-distances, so at most twice the error."""
-    return SolverResult(np.maximum(reduced(full.matrix), 0.0), 2 * full.error, full.iterations)
+    """A distance less two halves of self-distances, so at most twice the error.
+
+    Halves are exact; their sum and the difference are off by a unit of the largest distance each, and one is to spare.
+    """
+    rounding = 3 * UNIT * float(full.matrix.max())
+    return SolverResult(np.maximum(reduced(full.matrix), 0.0), 2 * full.error + rounding, full.iterations)
 
 
 def update(chain: Chain) -> Operator:

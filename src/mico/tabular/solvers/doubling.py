@@ -19,7 +19,7 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
     average of entries of E times a power of $\gamma^m$. So the whole rest lies in
     $[\min E, \max E]\,\gamma^m/(1-\gamma^m)$: its middle is added, half its width is the error. On chains that mix
     that width falls much faster than $\gamma^m$. The residual of the result certifies it, rounding included.
-    Rows are scaled first, to sum to 1; the equation is theirs.
+    Rows are scaled first, to sum to 1; the equation is that of rows divided by their exact sums.
     """
     xp = api.array_namespace(transition, gap)
     discount = checked_discount(discount)
@@ -36,9 +36,11 @@ def doubling(transition: Any, gap: Any, discount: float, *, tolerance: float) ->
             break
         power, scale = _product(xp, power, power), scale * scale
     value = _symmetric(xp, value + rest * middle)
+    before = value
     middle, width = _middle(xp, gap + discount * _conjugate(xp, transition, value) - value)
     value = xp.maximum(value + middle / (1 - discount), xp.zeros_like(value))
-    error = (width + _rounding(xp, transition, value)) / (1 - discount)
+    rounding = max(_rounding(xp, transition, each) for each in (before, value))
+    error = (width + rounding) / (1 - discount)
     return SolverResult(value, error, steps)
 
 
@@ -72,6 +74,11 @@ def _middle(xp: Any, values: Any) -> tuple[Any, float]:
 
 
 def _rounding(xp: Any, transition: Any, value: Any) -> float:
-    """What rounding can add to one entry of the residual: sums of as many positive terms as rows have entries."""
-    terms = 2 * int(xp.max(xp.count_nonzero(transition, axis=-1))) + 6
+    r"""What rounding can add to one entry of the residual $D + \gamma P U P^\top - U$, of the largest entry of U.
+
+    With n entries in a row: nu for each of the two products, nu for the scaling of each of their rows, and u for each
+    of the discount, the gap, the three operations between them, the shift, its addition (twice, as it enters twice),
+    and 3 to spare.
+    """
+    terms = 4 * int(xp.max(xp.count_nonzero(transition, axis=-1))) + 12
     return terms * float(xp.finfo(value.dtype).eps) / 2 * float(xp.max(xp.abs(value)))

@@ -15,8 +15,11 @@ class SolverResult(NamedTuple):
 
 
 def certified(solution: SolverResult, *models: Chain | MDP) -> SolverResult:
-    """The solution, with what rounding did to the models themselves (see `Rounding`) as part of its error."""
-    largest = float(solution.matrix.max())
+    """The solution, with what rounding did to the models themselves (see `Rounding`) as part of its error.
+
+    The solution of the rounded model is nowhere larger than what was found and its error.
+    """
+    largest = float(solution.matrix.max()) + solution.error
     owed = max(model.rounding.error(largest, model.discount) for model in models)
     return solution._replace(error=solution.error + owed)
 

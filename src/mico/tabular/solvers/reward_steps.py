@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int
 
+from mico.tabular._rounding import UNIT
 from mico.tabular.chain import Chain
 
 
@@ -18,7 +19,7 @@ class RewardSteps(NamedTuple):
 
     features: Float[np.ndarray, "S p"]
     jumps: Float[np.ndarray, " p"]
-    rounded_by: float
+    rounded_by: float  # the most that a reward was moved, and what rounding does besides: see `_rounding`
 
     def scaled(self) -> tuple["RewardSteps", float]:
         """The same in a unit in which rewards are about 1, and that unit: a power of 4, so that nothing is rounded."""
@@ -50,7 +51,18 @@ def reward_steps(chain: Chain, width: float, levels: int | None, most: float) ->
     rare = np.where(above.mean(axis=0) > 0.5, 1 - above, above)
     features = np.sqrt(jumps) * rare
     ever = (features**2).max(axis=0, initial=0) > 0  # a value that no state ever pays, or next to never, is no step
-    return RewardSteps(features[:, ever], jumps[ever], float((high - low).max()) / 2)
+    moved = float((high - low).max()) / 2
+    return RewardSteps(features[:, ever], jumps[ever], moved + _rounding(jumps.size, chain.law is not None, raw))
+
+
+def _rounding(steps: int, drawn: bool, raw: Float[np.ndarray, " k"]) -> float:
+    r"""What rounding can do to half of the gap $\sum_j s_j (p_j(x) + p_j(y) - 2 p_j(x) p_j(y))$, of the span.
+
+    Rewards less their least, midpoints and jumps: 3u. Features are off by 3u of themselves (a root, a product), so the
+    sum $\sum_j s_j p_j$ of p terms by $(p + 6)u$, counted twice, and products of features by $(p + 8)u$, counted twice:
+    $(4p + 31)u$ in all. Where rewards are drawn, each share above a level is a sum of k others: 6ku more.
+    """
+    return (2 * steps + 16 + (3 * raw.size if drawn else 0)) * UNIT * float(raw[-1])
 
 
 def _groups(raw: Float[np.ndarray, " k"], width: float, levels: int | None) -> Int[np.ndarray, " k"]:
