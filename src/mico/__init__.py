@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mico._api import evaluate, load, train
     from mico.cli.report_writing import report
     from mico.deep.config.registry import register_agent, register_encoder, register_env, register_metric_loss
-    from mico.tabular import make, solve
+    from mico.tabular import make, register_metric, register_problem, solve
 
 __version__ = "0.1.0"
 
@@ -26,7 +26,9 @@ _HOMES = {
     "register_agent": "mico.deep.config.registry",
     "register_encoder": "mico.deep.config.registry",
     "register_env": "mico.deep.config.registry",
+    "register_metric": "mico.tabular",
     "register_metric_loss": "mico.deep.config.registry",
+    "register_problem": "mico.tabular",
     "report": "mico.cli.report_writing",
     "solve": "mico.tabular",
     "train": "mico._api",
@@ -40,7 +42,9 @@ __all__ = [
     "register_agent",
     "register_encoder",
     "register_env",
+    "register_metric",
     "register_metric_loss",
+    "register_problem",
     "report",
     "solve",
     "train",

@@ -1,18 +1,20 @@
-"""Contracts that registered agents, metric losses, environments and encoders keep to, to call from one's own tests.
+"""Contracts that registered agents, metric losses, environments, encoders, problems and metrics keep to.
 
     import my_plugin  # which registers them
-    from mico.testing import check_agent, check_encoder, check_env, check_metric_loss
+    from mico.testing import check_agent, check_encoder, check_env, check_metric, check_metric_loss, check_problem
 
     def test_my_agent():
         check_agent("double-dqn")
 
-Each raises an AssertionError that says what is wrong. They train for some steps, which takes seconds.
+To be called from one's own tests: each raises an AssertionError that says what is wrong. Those of agents, losses,
+environments and encoders train for some steps, which takes seconds.
 """
 
+import inspect
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_origin
 
 import numpy as np
 
@@ -135,6 +137,117 @@ def check_encoder(name: str, *, env: str = "mdp/two-state") -> None:
 
     ENCODERS.look_up(name)
     _check_training(env, "dqn", "none", {"network.encoder": name})
+
+
+def check_problem(name: str, options: Mapping[str, Any] | None = None) -> None:
+    """Check a problem: its options have help and can be typed, they make the same MDP again, and it can be stored.
+
+    Args:
+        name: The registered name of the problem.
+        options: Values of its options, such as `{"seed": 0}`, where some have no default.
+
+    Raises:
+        AssertionError: If it breaks the contract; the message says where.
+        ValueError: If no problem has this name.
+
+    Examples:
+        >>> check_problem("garnet", {"seed": 0})
+    """
+    from mico.tabular import PROBLEMS, Problem, load, save
+    from mico.tabular.problems import FEWEST_STATES
+
+    factory, given = PROBLEMS.look_up(name), dict(options or {})
+    _check_options(name, factory)
+    problem = factory(**given)
+    _require(isinstance(problem, Problem), f"{name}: it must return a Problem, got {type(problem).__name__}")
+    _require(factory(**given | {"discount": 0.25}).discount == 0.25, f"{name}: it must take the discount that is asked")
+    _require(_same_mdp(problem.mdp, factory(**given).mdp), f"{name}: made twice of the same options, it differs")
+    if name in FEWEST_STATES:
+        defaults = {key: one.default for key, one in inspect.signature(factory).parameters.items()}
+        asked = inspect.signature(FEWEST_STATES[name]).parameters
+        least = FEWEST_STATES[name](**{option: (defaults | given)[option] for option in asked})
+        _require(least <= problem.num_states, f"{name}: it has {problem.num_states} states, fewest_states says {least}")
+    with tempfile.TemporaryDirectory(prefix="mico-check-") as folder:
+        save(Path(folder) / "it.npz", problem)
+        again = load(Path(folder) / "it.npz")
+    _require(_same_mdp(problem.mdp, again.mdp, 1e-14), f"{name}: stored and read again, it differs")
+
+
+def check_metric(name: str) -> None:
+    """Check a metric on small MDPs: a distance whose error holds, whatever the states are called.
+
+    It is symmetric, not negative and as exact as is asked; dense and sparse models have the same distances. Of a
+    metric with an operator, the solution is its fixed point within the error.
+
+    Args:
+        name: The registered name of the metric.
+
+    Raises:
+        AssertionError: If it breaks the contract; the message says where.
+        ValueError: If no metric has this name.
+
+    Examples:
+        >>> check_metric("mico")
+    """
+    from mico.tabular import METRICS, make
+
+    METRICS.look_up(name)
+    models = [make("garnet", seed=seed, num_states=5, num_actions=2, discount=0.8).mdp for seed in range(3)]
+    models += [make(known).mdp for known in ("two-state", "coin-chain", "bound-example")]
+    for mdp in models:
+        _check_distance(name, mdp)
+
+
+def _check_options(name: str, factory: Any) -> None:
+    """The options of a problem: what a command line can give, each with a line of help."""
+    from mico.tabular import option_help
+
+    parameters = inspect.signature(factory).parameters
+    _require("discount" in parameters, f"{name}: it must have the option discount")
+    _require(bool((inspect.getdoc(factory) or "").strip()), f"{name}: its docstring must say what it is")
+    for option, text in option_help(name).items():
+        _require(bool(text), f"{name}: its docstring must have a line about {option} in Args")
+        kind = parameters[option].annotation
+        plain = kind in (int, float, str, bool, Path, int | None, float | None, str | None)
+        _require(plain or get_origin(kind) is Literal, f"{name}: {option} must be a number, string, path or Literal")
+
+
+def _check_distance(name: str, mdp: Any) -> None:
+    """One metric on one MDP, solved coarsely, finely, sparsely and with its states in another order."""
+    import scipy.sparse as sp
+
+    from mico.tabular import MDP, METRICS, solve
+
+    fine, coarse = (solve(name, mdp, tolerance=tolerance) for tolerance in (1e-7, 0.1))
+    d, error = fine.matrix, fine.error
+    _require(d.shape == (mdp.num_states,) * 2, f"{name}: its matrix must be [S, S], got {list(d.shape)}")
+    _require(bool(np.isfinite(d).all() and d.min() >= 0), f"{name}: a distance is negative or not finite")
+    _require(bool(np.array_equal(d, d.T)), f"{name}: it is not symmetric")
+    _require(0 <= error <= 1e-7, f"{name}: its error is {error:g}, more than the tolerance 1e-7")
+    apart = float(np.abs(coarse.matrix - d).max())
+    _require(apart <= coarse.error + error, f"{name}: its error is {coarse.error:g}, but it is off by {apart:g}")
+    sparse = [sp.csr_array(kernel) for kernel in mdp.kernels]
+    dense = np.stack([kernel.toarray() for kernel in sparse], axis=1)
+    order = np.random.default_rng(0).permutation(mdp.num_states)
+    turned = dense[order][:, :, order]
+    for what, transition, reward, expected in (
+        ("a dense model", dense, mdp.reward, d),
+        ("a sparse model", sparse, mdp.reward, d),
+        ("another order of the states", turned, mdp.reward[order], d[np.ix_(order, order)]),
+    ):
+        other = solve(name, MDP(transition, reward, mdp.discount), tolerance=1e-7)
+        apart = float(np.abs(other.matrix - expected).max())
+        _require(apart <= other.error + error, f"{name}: {what} changes distances by {apart:g}")
+    if METRICS[name].update is not None:
+        moved = float(np.abs(METRICS[name].operator(mdp)(d) - d).max())
+        _require(moved <= (1 + mdp.discount) * error + 1e-12, f"{name}: its operator moves the solution by {moved:g}")
+
+
+def _same_mdp(one: Any, other: Any, rounding: float = 0.0) -> bool:
+    """Whether two MDPs have the same numbers, but for a relative rounding."""
+    if one.shape != other.shape or not np.allclose(one.reward, other.reward, rtol=rounding, atol=0):
+        return False
+    return all(abs(a - b).max() <= rounding for a, b in zip(one.kernels, other.kernels))
 
 
 def _check_steps(name: str, env: Any) -> None:

@@ -16,7 +16,7 @@ from mico._checks import install_hint
 from mico._extras import EXTRAS, explain_missing, require
 
 ROOT = Path(__file__).parents[2]
-REGISTER = {"register_agent", "register_encoder", "register_env", "register_metric_loss"}
+REGISTER = {f"register_{kind}" for kind in ("agent", "encoder", "env", "metric", "metric_loss", "problem")}
 PUBLIC = {"__version__", "evaluate", "load", "make", "report", "solve", "train"} | REGISTER
 
 

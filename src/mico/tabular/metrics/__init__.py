@@ -1,6 +1,5 @@
 """Behavioural metrics of finite MDPs, exact to a certified error. To register one is to give it a name and tests."""
 
-import difflib
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from typing import Any, final, get_args
 
 import numpy as np
 
+from mico._registry import Registry
 from mico.tabular._validation import check_tolerance, check_whole, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP, Reward
@@ -30,6 +30,7 @@ __all__ = [
     "SolverResult",
     "ToleranceWarning",
     "factored_mico",
+    "register_metric",
     "solve",
     "solve_policies",
     "watch",
@@ -43,7 +44,26 @@ _LARGEST_DENSE = 20_000  # states whose dense solution holds several matrices of
 @final
 @dataclass(frozen=True)
 class Metric:
-    """A metric of a policy's chain (`on="policy"`) or of the MDP alone (`on="mdp"`)."""
+    """A metric between states: what it is of, and how it is solved.
+
+    Args:
+        summary: A line about it, for lists.
+        on: "policy" for a metric of a policy's chain, "mdp" for one of the MDP alone, which compares actions.
+        solve: A function of a Chain (or MDP) and a tolerance that returns a `SolverResult`, whose error must hold for
+            every entry, rounding included.
+        update: Of a metric that is the fixed point of an operator: a function of a Chain (or MDP) that returns the
+            operator, a function of a matrix of distances.
+        rewards: The ways in which rewards may be compared: "mean", "sampled".
+        solve_many: A function of many chains at once, where that is faster.
+
+    Raises:
+        ValueError: If `on` or `rewards` is none of these, or `solve` is no function.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> mt.METRICS["mico"].on, mt.METRICS["bisimulation"].on
+        ('policy', 'mdp')
+    """
 
     summary: str
     on: str
@@ -51,6 +71,14 @@ class Metric:
     update: Callable[[Any], Operator] | None = None  # the operator it is the fixed point of
     rewards: tuple[str, ...] = ("mean",)
     solve_many: Callable[[Sequence[Chain], float], SolverResult] | None = None  # where a batch is solved at once
+
+    def __post_init__(self) -> None:
+        if self.on not in ("policy", "mdp"):
+            raise ValueError(f"on must be 'policy' or 'mdp', got {self.on!r}")
+        if not callable(self.solve):
+            raise ValueError(f"solve must be a function, got {self.solve!r}")
+        if not self.rewards or not {*self.rewards} <= {"mean", "sampled"}:
+            raise ValueError(f"rewards must be of 'mean' and 'sampled', got {self.rewards!r}")
 
     def subject(self, model: Model, policy: PolicyLike = None, reward: Reward = "mean") -> MDP | Chain:
         """The MDP that the metric compares, or the chain that the policy (uniform if None) makes of it."""
@@ -74,7 +102,7 @@ class Metric:
         return self.update(self.subject(model, policy))
 
 
-METRICS: dict[str, Metric] = {
+_BUILT_IN: dict[str, Metric] = {
     "mico": Metric(
         "MICo distance U: rewards now, and later under the independent coupling",
         "policy",
@@ -111,14 +139,46 @@ METRICS: dict[str, Metric] = {
 }
 
 
+def _checked_metric(name: str, metric: Any) -> Metric:
+    """A `Metric`; whether its error holds `mico.testing` checks."""
+    if not isinstance(metric, Metric):
+        raise ValueError(f"metric must be a Metric, got {metric!r} as {name}")
+    return metric
+
+
+METRICS: Registry[Metric] = Registry("metric", "mico.metrics", _BUILT_IN, check=_checked_metric)
+"""The metrics that have a name."""
+
+
+def register_metric(name: str, metric: Metric, *, replace: bool = False) -> None:
+    """Make a metric known by a name: `mico.solve(NAME, …)`, `mico metric --metric NAME`, `mico explore`.
+
+    A package can do the same by an entry point of the group `mico.metrics`.
+
+    Args:
+        name: The name, such as "value-gap".
+        metric: What it is of, and its solver with a certified error.
+        replace: Whether to take the place of a metric that was registered by this name before.
+
+    Raises:
+        ValueError: If the name is taken, or it is no `Metric`.
+
+    Examples:
+        >>> import mico
+        >>> from mico.tabular import Metric, SolverResult
+        >>> def solve_gap(chain, tolerance):
+        ...     return SolverResult(chain.reward_gap(), 0.0, 0)
+        >>> mico.register_metric("reward-gap", Metric("difference of rewards", "policy", solve_gap), replace=True)
+        >>> mico.solve("reward-gap", mico.make("two-state")).matrix
+        array([[0., 1.],
+               [1., 0.]])
+    """
+    METRICS.register(name, metric, replace=replace)
+
+
 def metric_named(name: str, given_as: str = "metric") -> Metric:
     """Look up a metric by name; an error names the parameter `given_as`."""
-    asked = name if isinstance(name, str) else ""
-    if asked not in METRICS:
-        near = difflib.get_close_matches(asked, METRICS, n=2, cutoff=0.4)
-        hint = f": did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"{given_as} must be one of {', '.join(METRICS)}, got {name!r}{hint}")
-    return METRICS[asked]
+    return METRICS.look_up(name, given_as)
 
 
 def solve(

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from mico._registry import Registry
 from mico.tabular.problems import breakout, gridworld, gymnasium, paper_examples
 from mico.tabular.problems.files import load, save
 from mico.tabular.problems.garnet import garnet, sparse_garnet
@@ -16,7 +17,7 @@ from mico.tabular.problems.gymnasium import from_gymnasium
 from mico.tabular.problems.options import documented_arguments
 from mico.tabular.problems.problem import Layout, Problem
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {
+_BUILT_IN: dict[str, Callable[..., Problem]] = {
     "garnet": garnet,
     "sparse-garnet": sparse_garnet,
     "four-rooms": gridworld.four_rooms,
@@ -38,6 +39,19 @@ PROBLEMS: dict[str, Callable[..., Problem]] = {
     "five-state": paper_examples.five_state,
     "action-reward": paper_examples.action_reward,
 }
+
+
+def _checked_factory(name: str, factory: Any) -> Callable[..., Problem]:
+    """A function whose options can be given by name; what its problems are like `mico.testing` checks."""
+    if not callable(factory):
+        raise ValueError(f"factory must be a function that returns a Problem, got {factory!r}")
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            raise ValueError(f"factory must have options that are given by name, got {parameter} in {name}")
+    return factory
+
+
+PROBLEMS: Registry[Callable[..., Problem]] = Registry("problem", "mico.problems", _BUILT_IN, check=_checked_factory)
 """The problems that have a name: a factory whose keyword options are the flags of the command line."""
 
 # The least number of states that the options of a problem of any size ask for, known before it is built.
@@ -47,6 +61,43 @@ FEWEST_STATES: dict[str, Callable[..., int]] = {
     "open-grid": lambda height, width: max(0, height) * max(0, width),
     "small-breakout": breakout.fewest_states,
 }
+
+
+def register_problem(
+    name: str,
+    factory: Callable[..., Problem],
+    *,
+    fewest_states: Callable[..., int] | None = None,
+    replace: bool = False,
+) -> None:
+    r"""Make a problem known by a name: `mico.make(NAME)`, `mico metric NAME`, `mico explore NAME`, `--env mdp/NAME`.
+
+    A package can do the same by an entry point of the group `mico.problems`.
+
+    Args:
+        name: The name, such as "river".
+        factory: A function that returns a `Problem`. Its keyword options become flags, and its docstring their help.
+        fewest_states: A function of those options that set the size, by their names; it returns how many states the
+            problem has at least, so that `--max-states` refuses larger ones before they are built.
+        replace: Whether to take the place of a problem that was registered by this name before.
+
+    Raises:
+        ValueError: If the name is taken, or the factory is no function of options.
+
+    Examples:
+        >>> import mico
+        >>> from mico.tabular import MDP, Problem
+        >>> def coin(*, discount: float = 0.9) -> Problem:
+        ...     return Problem(MDP([[[0.5, 0.5]]] * 2, [[1.0], [0.0]], discount), names=("heads", "tails"))
+        >>> mico.register_problem("coin", coin, replace=True)
+        >>> mico.make("coin", discount=0.5)
+        Problem(num_states=2, num_actions=1, discount=0.5, names)
+    """
+    PROBLEMS.register(name, factory, replace=replace)
+    FEWEST_STATES.pop(name, None)
+    if fewest_states is not None:
+        FEWEST_STATES[name] = fewest_states
+
 
 FILE_ENDINGS = (".npz", ".json")
 _GYMNASIUM_ID = re.compile(r"[\w:.-]+(/[\w:.-]+)?-v\d+")
@@ -160,6 +211,7 @@ __all__ = [
     "load",
     "make",
     "option_help",
+    "register_problem",
     "save",
     "sparse_garnet",
 ]
