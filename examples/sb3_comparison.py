@@ -37,7 +37,8 @@ from mico.evidence.statistics import difference, estimate, improvement_probabili
 from mico.plotting import plots
 from mico.plotting.score_plots import training_grid
 from mico.runs.files import write_json
-from mico.runs.log import Log, read_runs
+from mico.runs.folder import read_runs
+from mico.runs.log import Log
 from mico.torch import MICoLoss
 from mico.torch.sb3 import MICoDQN
 

@@ -8,7 +8,7 @@ import pytest
 from mico import cli
 from mico.deep import load
 from mico.experiments import learning
-from mico.runs.log import run_folders
+from mico.runs.folder import run_folders
 from mico.tabular import METRICS
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

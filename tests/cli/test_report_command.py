@@ -11,8 +11,8 @@ import pytest
 from mico import cli
 from mico.cli import report_writing as command
 from mico.evidence.figures import Drawing, drawings
-from mico.evidence.sources import read_sources
 from mico.evidence.study import Choices, study
+from mico.runs.sources import read_sources
 from written_runs import ORIGIN, write_fleet, write_run
 
 

@@ -14,9 +14,9 @@ from mico import cli
 from mico.cli import report_writing
 from mico.cli.report_writing import report
 from mico.evidence.figures import Drawing, Undrawn, drawings
-from mico.evidence.scores import read_scores
-from mico.evidence.sources import read_sources
 from mico.evidence.study import Choices, study
+from mico.runs.sources import read_sources
+from mico.runs.tables import read_scores
 from written_runs import write_fleet, write_run
 
 

@@ -15,7 +15,7 @@ from mico.cli.counts import Count
 from mico.deep import load
 from mico.deep.trained.evaluate import evaluate
 from mico.evidence.intervals import described, printed
-from mico.runs.log import run_folders
+from mico.runs.folder import run_folders
 
 
 @dataclass(frozen=True)

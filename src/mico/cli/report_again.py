@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from mico.cli.train_line import train_line
-from mico.evidence.sources import Record, are_settings
 from mico.pages.report import Again
+from mico.runs.folder import RunFolder, are_settings
 
 
-def commands(records: Iterable[Record]) -> tuple[Again, ...]:
+def commands(records: Iterable[RunFolder]) -> tuple[Again, ...]:
     """Commands that train each fleet again, in the order in which the fleets were found."""
-    fleets: dict[Path, list[Record]] = {}
+    fleets: dict[Path, list[RunFolder]] = {}
     for record in records:
         fleets.setdefault(record.fleet, []).append(record)
     return tuple(_again(fleet, runs) for fleet, runs in fleets.items())
 
 
-def _again(fleet: Path, runs: list[Record]) -> Again:
+def _again(fleet: Path, runs: list[RunFolder]) -> Again:
     lines = []
     for run in runs:
         line = _line([run.config], run.steps, f"{fleet.name}-{run.config['run']}")
@@ -38,7 +38,7 @@ def _line(configs: list[dict[str, Any]], steps: int | None, out: str) -> str | N
     return train_line(settings, steps=steps, out=f"again/{out}") if steps and len(settings) == len(configs) else None
 
 
-def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
+def _fleet_settings(fleet: Path, runs: list[RunFolder]) -> list[dict[str, Any]]:
     """Settings of all runs of a fleet, also of those that left nothing, if the file that lists them can be read."""
     try:
         found = json.loads((fleet / "fleet.json").read_bytes())["settings"]
@@ -47,7 +47,7 @@ def _fleet_settings(fleet: Path, runs: list[Record]) -> list[dict[str, Any]]:
         return [run.config for run in runs]
 
 
-def _shared(runs: list[Record]) -> list[str]:
+def _shared(runs: list[RunFolder]) -> list[str]:
     """A sentence if some of the runs were computed as something else than they are called."""
     names = [run.config["run"] for run in runs if run.config.get("computed_as")]
     few = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
@@ -61,7 +61,7 @@ def _sweep(fleet: Path) -> list[str]:
     return [f"the whole sweep in the same fleets: {line}"] if manifest.exists() else []
 
 
-def _origins(runs: list[Record]) -> Iterable[str]:
+def _origins(runs: list[RunFolder]) -> Iterable[str]:
     """A sentence for each different start of these runs."""
     starts = [start for run in runs for start in run.config.get("starts", [])]
     told = {}

@@ -18,8 +18,6 @@ from mico.evidence.notes import first_notes
 from mico.evidence.run_scores import LAST
 from mico.evidence.run_tables import cells_table, missing_seeds, settings_sheets, unfinished
 from mico.evidence.score_tables import score_tables
-from mico.evidence.scores import read_csv
-from mico.evidence.sources import Source, Sources, read_sources
 from mico.evidence.speed_tables import speed_tables
 from mico.evidence.statistics import RESAMPLES
 from mico.evidence.study import Choices, Study, study
@@ -30,6 +28,8 @@ from mico.runs.columns import check_columns, check_used
 from mico.runs.csv_bytes import csv_bytes
 from mico.runs.files import write_whole
 from mico.runs.lock import exclusive
+from mico.runs.sources import Source, Sources, read_sources
+from mico.runs.tables import read_csv
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mico.deep.trained.rollout import Rollout, play, return_so_far, unique_obser
 from mico.deep.trained.similarity import Distance, Neighbours, distance_name, neighbours
 from mico.deep.trained.stills import SIDE, SMALL, Play, Stills
 from mico.deep.trained.videos import check_video, write_video
-from mico.runs.log import run_folders
+from mico.runs.folder import run_folders
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import pandas as pd
 from mico.evidence.intervals import mean_interval
 from mico.evidence.normalise import NORMALISATIONS, Scale
 from mico.evidence.run_scores import LAST, final_scores, first_returns
-from mico.evidence.scores import numbers, read_csv
 from mico.runs.columns import SCALE, check_has, rename_columns
 from mico.runs.log import COLUMNS
+from mico.runs.tables import numbers, read_csv
 
 _LEVEL = 0.75
 _ROUNDING = 1e-6  # of returns, relative

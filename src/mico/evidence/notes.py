@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from mico.evidence.sources import Record
 from mico.evidence.speed_tables import speed_note
 from mico.evidence.study import Study
+from mico.runs.folder import RunFolder
 
 
-def first_notes(study: Study, records: Sequence[Record]) -> tuple[str, ...]:
+def first_notes(study: Study, records: Sequence[RunFolder]) -> tuple[str, ...]:
     """Sentences for the top of the page: that there are no curves, and why, or what the report leads with."""
     return tuple(note for note in (_single_rows(study, records), speed_note(study)) if note is not None)
 
 
-def _single_rows(study: Study, records: Sequence[Record]) -> str | None:
+def _single_rows(study: Study, records: Sequence[RunFolder]) -> str | None:
     """Why runs have a single return, if most of them do."""
     single = study.rows_of_runs[study.rows_of_runs == 1].index
     if 2 * len(single) <= len(study.rows_of_runs):
@@ -30,7 +30,7 @@ def _single_rows(study: Study, records: Sequence[Record]) -> str | None:
     return f"{who} one return, so there are no curves."
 
 
-def _period_and_steps(record: Record) -> tuple[int | None, int | None]:
+def _period_and_steps(record: RunFolder) -> tuple[int | None, int | None]:
     schedule = (record.config.get("settings") or {}).get("schedule") or {}
     period = schedule.get("log_period") if isinstance(schedule, dict) else None
     return (period if isinstance(period, int) else None), record.steps

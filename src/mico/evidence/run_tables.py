@@ -8,7 +8,7 @@ import pandas as pd
 
 from mico.evidence.run_scores import reached_steps
 from mico.evidence.sheets import Sheet, Tabled, crossed
-from mico.evidence.sources import Record
+from mico.runs.folder import RunFolder
 
 _NAMES = ("agent.name", "metric.name", "env.name", "seed")
 _FEW = 3  # runs that are named one by one
@@ -16,7 +16,7 @@ _NOTHING = "–"
 _MOST_VALUES = 4  # of one field in one arm: more are not a setting but a list
 
 
-def cells_table(frame: pd.DataFrame, records: Sequence[Record]) -> Tabled:
+def cells_table(frame: pd.DataFrame, records: Sequence[RunFolder]) -> Tabled:
     """How many seeds of how many steps each arm has in each environment."""
     planned = {record.name: record.steps or 0 for record in records}
     runs = frame[["env", "arm", "run"]].drop_duplicates()
@@ -52,7 +52,7 @@ def missing_seeds(frame: pd.DataFrame) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def unfinished(records: Iterable[Record]) -> list[str]:
+def unfinished(records: Iterable[RunFolder]) -> list[str]:
     """Sentences on how far unfinished runs are; those of a fleet that are equally far share one."""
     groups: dict[tuple[Path, str], list[str]] = {}
     for record in records:
@@ -67,7 +67,7 @@ def unfinished(records: Iterable[Record]) -> list[str]:
     return sentences
 
 
-def settings_sheets(arm_of: Mapping[str, str], records: Iterable[Record]) -> tuple[Sheet, ...]:
+def settings_sheets(arm_of: Mapping[str, str], records: Iterable[RunFolder]) -> tuple[Sheet, ...]:
     """The fields in which arms differ, and those that all have alike."""
     known = [record for record in records if record.name in arm_of and record.config.get("settings")]
     if not known:

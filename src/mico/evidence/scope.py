@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from mico.evidence.run_scores import CELL, NEARLY, reached_steps
-from mico.evidence.sources import Record
+from mico.runs.folder import RunFolder
 
 
 def once(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -32,7 +32,7 @@ def infinite(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> dict[str, str]:
+def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[RunFolder]) -> dict[str, str]:
     """Environments in which no arm is near its end while others are finished, and a sentence on each."""
     behind = _behind(frame, steps, records)
     if len(behind) == len(steps):
@@ -44,7 +44,7 @@ def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequ
     }
 
 
-def early(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> list[str]:
+def early(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[RunFolder]) -> list[str]:
     """A sentence if in every environment scores are taken long before the end."""
     behind = _behind(frame, steps, records)
     if len(behind) < len(steps):
@@ -55,7 +55,7 @@ def early(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Recor
     return [f"scores are taken long before the end, {where}{more}: not every arm has come farther"]
 
 
-def _behind(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[Record]) -> dict[str, int]:
+def _behind(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[RunFolder]) -> dict[str, int]:
     """The planned steps of the environments in which the step of the scores is not near them."""
     ends = {record.name: float(record.steps or 0) for record in records}
     planned = frame["run"].map(lambda run: ends.get(run, 0.0)).groupby(frame["env"]).max()

@@ -15,10 +15,10 @@ from mico.evidence.normalise import normalised
 from mico.evidence.run_scores import common_steps, cut, final_scores
 from mico.evidence.scope import early, infinite, once, unfinished_envs
 from mico.evidence.scores import Scores, tabulate, with_arms
-from mico.evidence.sources import Sources
 from mico.evidence.statistics import CURVE_RESAMPLES, MOST_RESAMPLES, Estimate, estimate
 from mico.plotting.score_plots import Style, arm_styles
 from mico.runs.log import COLUMNS
+from mico.runs.sources import Sources
 
 
 class Choices(NamedTuple):

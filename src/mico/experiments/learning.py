@@ -17,7 +17,7 @@ from mico.deep.training.train import Progress, train
 from mico.evidence.intervals import mean_interval
 from mico.evidence.run_scores import final_scores
 from mico.plotting import plots
-from mico.runs.log import read_runs
+from mico.runs.folder import read_runs
 
 BASE = "DQN"
 _ENDS = ("", "_low", "_high")  # a mean, and the ends of its interval

@@ -15,13 +15,14 @@ from mico.evidence.intervals import mean_intervals, paired_test, printed, welch_
 from mico.evidence.learning_speed import mean_over_steps
 from mico.evidence.run_scores import LAST, NEARLY, final_scores
 from mico.evidence.score_tables import score_tables
-from mico.evidence.scores import read_scores, with_arms
-from mico.evidence.sources import Sources
+from mico.evidence.scores import with_arms
 from mico.evidence.statistics import RESAMPLES, adjust_p_values
 from mico.evidence.study import Choices, Study, study
 from mico.experiments.minatar_plan import Weights, best_weights, paper_weights
 from mico.plotting import score_plots
 from mico.runs.archive import KEY
+from mico.runs.sources import Sources
+from mico.runs.tables import read_scores
 
 LABELS = {
     "norm": "mean norm of φ",

@@ -17,8 +17,9 @@ from mico.deep.networks.layers import Precision
 from mico.evidence.baselines import scale_of
 from mico.evidence.normalise import normalised
 from mico.evidence.run_scores import final_scores
-from mico.evidence.scores import read_scores, with_arms
+from mico.evidence.scores import with_arms
 from mico.runs.archive import of_runs
+from mico.runs.tables import read_scores
 from mico.sweeps.grid import Cell, Sweep, cells
 from mico.sweeps.named import SWEEPS
 

@@ -14,7 +14,8 @@ import pandas as pd
 
 from mico._checks import check_plain_name
 from mico.runs.files import writable, write_json, write_whole
-from mico.runs.log import read_rows, run_folders
+from mico.runs.folder import frozen_at, run_folders
+from mico.runs.log import read_rows
 from mico.runs.thinned import COLUMNS, MEASURES, WEIGHTS, Logged, tell_cut, thinned
 
 _MOST_POINTS = 1_000_000
@@ -77,7 +78,7 @@ def check_alike(condensed: Condensed, settings: dict[str, Any]) -> None:
 
 
 def write(condensed: Condensed, out: Path) -> list[Path]:
-    """Write two files for each agent, AGENT.csv and AGENT.json, what was measured with five digits."""
+    """Write two files for each agent, AGENT.csv and AGENT.json, what was measured of φ with five digits."""
     written = []
     agents = condensed.rows.groupby("agent", sort=True)
     for agent in agents.groups:
@@ -86,8 +87,8 @@ def write(condensed: Condensed, out: Path) -> list[Path]:
         table = writable(out) / f"{agent}.csv"
         records = [record for record in condensed.records if record["agent"] == agent]
         write_json(table.with_suffix(".json"), {"fleets": records})  # first: a table without it cannot be read
-        shown = {name: rows[name].map(_five_digits, na_action="ignore") for name in ("score", *MEASURES)}
-        shown |= {name: rows[name].map(_exact, na_action="ignore") for name in WEIGHTS}
+        shown = {name: rows[name].map(_five_digits, na_action="ignore") for name in MEASURES}
+        shown |= {name: rows[name].map(_exact, na_action="ignore") for name in ("score", *WEIGHTS)}
         write_whole(table, rows.assign(**shown)[list(COLUMNS)].to_csv(index=False).encode())
         written.append(table)
     return written
@@ -223,10 +224,10 @@ def _described(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _run(config: dict[str, Any], log: Sequence[dict[str, Any]]) -> dict[str, Any]:
     metric = config["settings"]["metric"] or {}
-    frozen = [int(row["not_finite_at"]) for row in log if "not_finite_at" in row]
+    frozen = frozen_at(log)
     weights = {name.partition(".")[2]: metric.get(name.partition(".")[2]) for name in WEIGHTS}
     found = {"metric": config["metric"] or "none", **weights, "seed": config["seed"]}
-    return found | ({"frozen_at": frozen[0]} if frozen else {})
+    return found | ({} if frozen is None else {"frozen_at": frozen})
 
 
 def _seconds(timing: Sequence[dict[str, Any]]) -> float:
@@ -272,6 +273,6 @@ def _five_digits(number: float) -> str:
 
 
 def _exact(number: float) -> str:
-    """The shortest text that reads as the same number, since weights are part of a run's name."""
+    """The shortest text that reads as the same number: weights name runs, and scores must be those of the runs."""
     short = f"{number:g}"
     return short if float(short) == number else repr(float(number))

@@ -1,11 +1,9 @@
-"""Logs of runs: an append-only JSONL file for each, read as one tidy DataFrame."""
+"""Logs of runs: an append-only JSONL file for each, and how its rows are read."""
 
-import errno
 import json
 import math
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value", EPISODES)
 REACHED = "reached"  # name of rows that only tell how far a run has come
 FROZEN = "not_finite_at"  # name of rows that tell at which step a run stopped learning, as a number was not finite
-
-_ABOUT = ("run", "agent", "metric", "env", "seed")  # what config.json tells of every row
 
 
 class Log:
@@ -116,86 +112,9 @@ def read_log(path: Path) -> "pandas.DataFrame":
     return pd.DataFrame(read_rows(path))
 
 
-def read_runs(folder: Path) -> "pandas.DataFrame":
-    """All runs in a folder, or in the folders in it, one row a number; runs may still be going.
-
-    Beside the fixed columns there is one for each varied field, such as metric.alpha. A row named "return" has how many
-    `episodes` that return is the mean of.
-    """
-    import pandas as pd
-
-    if not folder.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, "is no folder", str(folder))
-    tables = [_tidy(run, config) for run, config in _runs(folder.resolve())]
-    tables = [table for table in tables if len(table)]
-    if not tables:
-        return pd.DataFrame(columns=list(COLUMNS))
-    table = pd.concat(tables, ignore_index=True)
-    return table[[*COLUMNS, *(name for name in table.columns if name not in COLUMNS)]]
-
-
-def run_folders(folder: Path) -> list[Path]:
-    """The runs in a folder, or in the folders in it; a run is one of itself.
-
-    A warning names those that a fleet.json promises and that lack their configuration or log.
-    """
-    found = [run for run, _ in _runs(folder.resolve())]
-    if not found:
-        raise ValueError(f"{folder} holds no run" if folder.exists() else f"{folder}: there is no such folder")
-    for file in sorted({*folder.resolve().glob("fleet.json"), *folder.resolve().glob("*/fleet.json")}):
-        promised = _promised(file)
-        absent = [name for name in promised if file.parent / name not in found]
-        if absent:
-            lost = f"{len(absent)} of {len(promised)} runs are left out, without config.json or log.jsonl"
-            warnings.warn(f"{file.parent.name}: {lost}: {few(absent)}", stacklevel=2)
-    return found
-
-
-def _promised(file: Path) -> list[str]:
-    """The runs that a fleet.json names; none, and a warning, if it is damaged."""
-    try:
-        return [str(name) for name in json.loads(file.read_bytes())["runs"]]
-    except (ValueError, TypeError, KeyError, OSError) as error:
-        warnings.warn(f"{file} is damaged, and what it promises is not known: {error!r}", stacklevel=3)
-        return []
-
-
 def few(names: Sequence[str]) -> str:
     """The first three, and how many more."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _runs(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The folder itself, those in it and those in them, where there is a run's configuration and its log."""
-    files = sorted({*folder.glob("config.json"), *folder.glob("*/config.json"), *folder.glob("*/*/config.json")})
-    for file in files:
-        if (file.parent / "log.jsonl").is_file():
-            try:
-                config = json.loads(file.read_bytes())
-            except ValueError as error:
-                raise ValueError(f"{file} is not JSON: {error}") from error
-            if isinstance(config, dict) and "run" in config:
-                yield file.parent, config
-
-
-def _tidy(folder: Path, config: Mapping[str, Any]) -> "pandas.DataFrame":
-    import pandas as pd
-
-    missing = [name for name in _ABOUT if name not in config]
-    if missing:
-        raise ValueError(f"{folder / 'config.json'} has no {', '.join(missing)}")
-    numbers = [
-        (row["step"], name, value, row.get(EPISODES, math.nan) if name == "return" else math.nan)
-        for row in read_rows(folder / "log.jsonl")
-        for name, value in row.items()
-        if name != "step"
-    ]
-    table = pd.DataFrame(numbers, columns=["step", "name", "value", EPISODES]).astype({"value": float, EPISODES: float})
-    about = {"experiment": folder.parent.name, **{name: config[name] for name in _ABOUT}}
-    if config["metric"] is None:
-        about["metric"] = "none"  # pandas leaves rows without a value out of groups, and baselines with them
-    varied = {name: value for name, value in config.get("varied", {}).items() if name not in COLUMNS}
-    return table.assign(**about, **varied)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

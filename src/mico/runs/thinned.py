@@ -1,6 +1,5 @@
 """The log of a run as a curve of few points."""
 
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from mico._checks import check_plain_name
-from mico.runs.log import few, read_rows
+from mico.runs.folder import read_run
+from mico.runs.log import FROZEN, few
 from mico.runs.returns import EPISODES, mean_returns
 
 WEIGHTS = ("metric.alpha", "metric.beta")
@@ -40,19 +40,18 @@ class Logged(NamedTuple):
         """Read what lies in a run's folder; a ValueError names the file that is not a run's."""
         file = folder / "config.json"
         try:
-            config, log = json.loads(file.read_bytes()), read_rows(folder / "log.jsonl")
-        except RecursionError as error:
-            raise ValueError(f"{folder} holds JSON that is nested too deeply") from error
-        _check_config(config, file)
+            run, log = read_run(folder, check=lambda config: _check_config(config, file))
+        except ValueError as error:
+            raise ValueError(f"{folder.parent.name}/{folder.name} is damaged: {error}") from error
         for row in log:
             if not isinstance(row.get("return", 0.0), int | float):
                 raise ValueError(f"{folder / 'log.jsonl'} has a return at step {row['step']} that is {row['return']!r}")
-        return cls(folder, config, log)
+        return cls(folder, run.config, log)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Rows of the curve, without the row that says that the run froze."""
-        return [row for row in self.log if "not_finite_at" not in row]
+        return [row for row in self.log if FROZEN not in row]
 
     @property
     def last(self) -> int:

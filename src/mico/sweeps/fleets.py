@@ -9,6 +9,7 @@ from jax.errors import JaxRuntimeError
 
 from mico.deep.training.train import Manner, Progress, train
 from mico.runs.files import check_no_link
+from mico.runs.folder import frozen_at
 from mico.runs.lock import OccupiedError
 from mico.runs.log import read_rows
 from mico.sweeps.plan import Fleet
@@ -50,14 +51,9 @@ def finished(fleet: Fleet, out: Path) -> bool:
 
 def frozen(fleet: Fleet, out: Path) -> list[str]:
     """The runs of a fleet that stopped learning because a loss was not finite, with the step."""
-    logs = [out / fleet.name / member.name / "log.jsonl" for member in fleet.members]
-    return [
-        f"{fleet.name}/{log.parent.name} at step {row['not_finite_at']:,}"
-        for log in logs
-        if log.exists()
-        for row in read_rows(log)
-        if "not_finite_at" in row
-    ]
+    logs = {member.name: out / fleet.name / member.name / "log.jsonl" for member in fleet.members}
+    steps = {name: frozen_at(read_rows(log)) for name, log in logs.items() if log.exists()}
+    return [f"{fleet.name}/{name} at step {step:,}" for name, step in steps.items() if step is not None]
 
 
 def _train(fleet: Fleet, out: Path, manner: Manner, report: Callable[[Progress], None]) -> None:

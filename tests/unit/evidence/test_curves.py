@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 from mico.evidence.curves import aggregate_curves, coinciding, training_curves
-from mico.evidence.scores import read_scores, tabulate
+from mico.evidence.scores import tabulate
 from mico.evidence.statistics import estimate
+from mico.runs.tables import read_scores
 
 
 def runs(scores_of, steps=(10, 20, 30, 40), **more):

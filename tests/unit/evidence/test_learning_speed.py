@@ -14,7 +14,8 @@ from mico.evidence.learning_speed import (
     tied_at_ceiling,
 )
 from mico.evidence.run_scores import final_scores
-from mico.evidence.scores import read_scores, with_arms
+from mico.evidence.scores import with_arms
+from mico.runs.tables import read_scores
 
 
 def rows(**runs):

@@ -13,7 +13,7 @@ MODULES = (
     "mico.runs.file_names",
     "mico.evidence.learning_speed",
     "mico.plotting.plots",
-    "mico.evidence.scores",
+    "mico.runs.tables",
 )
 
 

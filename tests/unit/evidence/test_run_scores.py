@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from mico.evidence.run_scores import common_steps, cut, final_scores, first_returns, reached_steps
-from mico.evidence.scores import read_scores, with_arms
+from mico.evidence.scores import with_arms
+from mico.runs.tables import read_scores
 
 
 def given(agent="dqn", env="gym/a", seed=0, scores=(), period=10, **more):

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mico.evidence.scores import Scores, read_scores, shared, tabulate, with_arms
+from mico.evidence.scores import Scores, shared, tabulate, with_arms
 from mico.runs.log import COLUMNS
+from mico.runs.tables import read_scores
 
 
 def given(agent="dqn", env="gym/a", seed=0, scores=(1.0, 2.0, 3.0), period=10, **more):

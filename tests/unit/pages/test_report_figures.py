@@ -9,8 +9,8 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from mico.evidence.figures import Drawing, drawings
-from mico.evidence.sources import read_sources
 from mico.evidence.study import Choices, study
+from mico.runs.sources import read_sources
 
 SEEDS, STEPS = (0, 1), (1000, 2000)
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mico.evidence.sources import read_sources
 from mico.runs.archive import (
     COLUMNS,
     NOTHING,
@@ -18,6 +17,7 @@ from mico.runs.archive import (
     read,
     write,
 )
+from mico.runs.sources import read_sources
 from mico.runs.thinned import MEASURES
 from written_runs import ORIGIN, settings, write_fleet, write_run
 
@@ -140,11 +140,11 @@ def test_weights_are_kept_to_the_last_digit(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.* is left out")
-def test_numbers_have_five_digits_beside_a_run_that_has_just_begun(tmp_path):
+def test_scores_are_exact_beside_a_run_that_has_just_begun(tmp_path):
     write_run(tmp_path / "runs" / "a", [1 / 3, 2 / 3])
     write_run(tmp_path / "runs" / "b", [], seed=1, steps=2000)
     (table,) = write(condense(tmp_path / "runs", points=2), tmp_path / "small")
-    assert pd.read_csv(table)["score"].tolist() == [0.33333, 0.66667]
+    assert pd.read_csv(table)["score"].tolist() == [1 / 3, 2 / 3]
 
 
 def test_what_is_no_run_is_named(tmp_path):

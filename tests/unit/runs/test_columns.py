@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mico.evidence.scores import read_csv, read_scores
 from mico.runs.columns import check_columns, check_used, parse_columns, rename_columns
+from mico.runs.tables import read_csv, read_scores
 
 THEIRS = pd.DataFrame({"algo": ["ppo", "ppo"], "game": "Pong", "run": 3, "timestep": [10, 20], "reward": [1.5, 2.5]})
 PAIRS = ["algo=agent", "game=env", "run=seed", "timestep=step", "reward=score"]

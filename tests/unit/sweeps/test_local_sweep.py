@@ -10,7 +10,7 @@ from jax.errors import JaxRuntimeError
 from mico import cli
 from mico.deep import load
 from mico.deep.training.train import Manner
-from mico.runs.log import read_runs
+from mico.runs.folder import read_runs
 from mico.sweeps import fleets as module
 from mico.sweeps import local
 from mico.sweeps.fleets import attempt, finished

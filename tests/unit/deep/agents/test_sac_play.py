@@ -10,7 +10,7 @@ from mico.deep import Trained, load
 from mico.deep.config.choices import Choice
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.training.train import train
-from mico.runs.log import read_runs
+from mico.runs.folder import read_runs
 from plain_actor import drawn, features, mean_action, projected
 from point_mass import PointMass
 from small_runs import of_run, small_agent, small_run, trained, two_networks

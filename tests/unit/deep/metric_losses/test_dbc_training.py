@@ -11,7 +11,7 @@ from mico import cli
 from mico.deep import load
 from mico.deep.learner.state import init_params
 from mico.deep.metric_losses import DBC, METRIC_LOSSES, DBCDet, DBCMICo, MICo
-from mico.runs.log import read_runs
+from mico.runs.folder import read_runs
 from small_runs import CONTINUOUS, assert_close, of_run, small_agent, small_run, trained
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")

@@ -19,7 +19,7 @@ from mico.deep.fleet.shards import usual_sizes
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training.train import Manner, train
-from mico.runs.log import read_runs
+from mico.runs.folder import read_runs
 from trainings import Crash, crashing, left, reference
 
 STEPS = 40

@@ -25,7 +25,8 @@ from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.chunking import Chunks
 from mico.deep.training.run_folder import Outputs
 from mico.deep.training.train import Manner, train
-from mico.runs.log import read_log, read_runs
+from mico.runs.folder import read_runs
+from mico.runs.log import read_log
 from small_runs import small_run
 from trainings import ACTOR_FLAGS, FLAGS, Crash, crashing, ended, left, mico, reference
 

@@ -29,7 +29,8 @@ from mico.deep.training import chunking
 from mico.deep.training import train as module
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.train import Manner, train
-from mico.runs.log import read_log, read_rows, read_runs
+from mico.runs.folder import read_runs
+from mico.runs.log import read_log, read_rows
 from small_runs import SCHEDULE, small_agent, small_run
 from tensorboards import events
 from trainings import Crash, crashing, left
