@@ -13,6 +13,7 @@ MODULES = (
     "mico.runs.file_names",
     "mico.evidence.learning_speed",
     "mico.plotting.plots",
+    "mico.runs.other_logs",
     "mico.runs.tables",
 )
 
