@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from mico.deep.agents import AGENTS, VALUE_AGENTS
-from mico.deep.learner import update
 from mico.deep.networks.encoders import NetworkConfig
-from mico.deep.types import Params
+from mico.deep.types import Params, Views
 from small_runs import SMALL, small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -42,8 +41,8 @@ def differentiated(name):
     run = small_run(name, seed=0)
 
     def whole(params, target, batch, reward):
-        seen = update.represent_batch(run, params, target, batch)
-        each, other = run.agent.loss(params, target, seen, batch._replace(reward=reward), KEY)
+        views = Views(run.agent, params, target, batch)
+        each, other = run.agent.loss(params, target, views, batch._replace(reward=reward), KEY)
         return each.mean() + other, (each, other)
 
     return jax.jit(jax.value_and_grad(whole, argnums=(0, 1, 3), has_aux=True))

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mico.deep.types import ActorLatents, Batch, FirstStep, Sink, Spec, Views
+from mico.deep.types import ActorLatents, Batch, FirstStep, FirstTransition, Sink, Spec, Views
 
 FIELDS = {
     "pairs": ("all", "shuffled"),
@@ -21,6 +21,23 @@ SPECS = {"discrete": Spec((1,), "float32", 3), "continuous": Spec((1,), "float32
 SIZES = (0.0, 1e-20, 1e-10, 1.0, 1e10, 1e15)
 
 
+class GivenViews(Views):
+    """Views that are given, not computed; a tree of arrays, so that losses have gradients by them."""
+
+    def __init__(self, **views):
+        vars(self).update(views)
+
+    def _replace(self, **views):
+        return GivenViews(**(vars(self) | views))
+
+
+jax.tree_util.register_pytree_with_keys(
+    GivenViews,
+    lambda views: ([(jax.tree_util.GetAttrKey(name), view) for name, view in vars(views).items()], (*vars(views),)),
+    lambda names, given: GivenViews(**dict(zip(names, given, strict=True))),
+)
+
+
 def replayed(seed=0, size=5, width=4, spec=SPECS["discrete"]):
     keys = iter(jax.random.split(jax.random.key(seed), 12))
     rows = lambda: jax.random.normal(next(keys), (size, width))  # noqa: E731
@@ -28,14 +45,17 @@ def replayed(seed=0, size=5, width=4, spec=SPECS["discrete"]):
     terminal = jnp.arange(size) % 2 == 0
     at_once = terminal & (jnp.arange(size) > 1)  # the window of the first row ended, its first step did not
     first = FirstStep(numbers(), rows(), at_once, jnp.float32(0.9))
-    views = Views(rows(), rows(), rows(), first, Sink(rows()[0], rows()[0]))
+    views = dict(zip(("online", "target", "target_next"), (rows(), rows(), rows()), strict=True))
+    views |= {"first_step": first, "sink": Sink(rows()[0], rows()[0])}
     observation, reward, bootstrap = jnp.zeros((size, 1)), numbers(), jnp.float32(0.9**3)
-    views = views._replace(online_next=rows(), actor=ActorLatents(rows(), rows()))
+    views |= {"online_next": rows(), "actor": ActorLatents(rows(), rows())}
     action = jnp.tanh(rows()[:, : spec.action_size])
     if spec.num_actions:
         action = jnp.arange(size, dtype=jnp.int32) % spec.num_actions
     discount = jnp.where(terminal, 0.0, bootstrap)
-    return views, Batch(observation, action, reward, observation, terminal, discount, bootstrap, weight=jnp.ones(size))
+    weight, first = jnp.ones(size), FirstTransition(first.reward, observation, first.terminal)
+    batch = Batch(observation, action, reward, observation, terminal, discount, bootstrap, weight, first)
+    return GivenViews(**views), batch
 
 
 def odd_rows(size, dtype=jnp.float32, width=8):

@@ -18,7 +18,7 @@ from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
 from mico.deep.training.chunking import Chunks
 from mico.deep.training.metrics import added, nothing
-from mico.deep.types import Batch
+from mico.deep.types import Batch, FirstTransition
 from point_mass import PointMass
 
 _FRACTIONS = {"num_quantiles": 4, "num_target_quantiles": 3, "num_policy_quantiles": 5, "num_cosines": 4}
@@ -86,15 +86,17 @@ def small_batch(spec, count=4):
     if spec.num_actions:
         action = np.arange(count, dtype=np.int32) % spec.num_actions
     terminal = np.arange(count) == count - 1
+    reward = rng.normal(size=count)
     found = Batch(
         frames[0],
         action,
-        rng.normal(size=count),
+        reward,
         frames[1],
         terminal,
         np.where(terminal, 0.0, 0.9),
         np.array(0.9),
         np.ones(count),
+        FirstTransition(reward, frames[1], terminal),
     )
     return jax.tree.map(jnp.asarray, found)
 

@@ -1,7 +1,10 @@
 """The shared vocabulary of environments, replay, agents and metric losses."""
 
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Shaped
 
 
@@ -86,7 +89,7 @@ class Batch(NamedTuple):
     discount: Float[Array, " B"]
     bootstrap: Float[Array, ""]
     weight: Float[Array, " B"]
-    first: FirstTransition | None = None
+    first: FirstTransition
 
 
 class FirstStep(NamedTuple):
@@ -105,14 +108,6 @@ class Sink(NamedTuple):
     target: Float[Array, " D"]
 
 
-class Features(NamedTuple):
-    r"""What $\phi$ is projected from: $x$ and $x'$ (without gradients) as seen online, $x'$ by the target network."""
-
-    now: Float[Array, "B F"]
-    later: Float[Array, "B F"]
-    target_later: Float[Array, "B F"]
-
-
 class ActorLatents(NamedTuple):
     r"""An actor's own view of $x$ and, by the target network, of $x'$."""
 
@@ -120,14 +115,99 @@ class ActorLatents(NamedTuple):
     target_next: Float[Array, "B D"]
 
 
-class Views(NamedTuple):
-    r"""Representations $\phi_\omega(x)$, $\phi_{\bar\omega}(x)$, $\phi_{\bar\omega}(x')$; others where a loss asks."""
+class Representations(NamedTuple):
+    r"""$\phi_\omega(x)$, $\phi_{\bar\omega}(x)$ and $\phi_{\bar\omega}(x')$, of one transition or of a batch."""
 
-    online: Float[Array, "B D"]
-    target: Float[Array, "B D"]
-    target_next: Float[Array, "B D"]
-    first_step: FirstStep | None = None
-    sink: Sink | None = None
-    features: Features | None = None
-    online_next: Float[Array, "B D"] | None = None  # without gradients
-    actor: ActorLatents | None = None
+    online: Float[Array, "*B D"]
+    target: Float[Array, "*B D"]
+    target_next: Float[Array, "*B D"]
+
+
+class Views:
+    """What the online and the target network make of a batch. Each view is computed when it is first asked for."""
+
+    def __init__(self, agent: Any, params: Params, target: Params, batch: Batch):
+        self._given = agent, params, target, batch
+
+    @cached_property
+    def online(self) -> Float[Array, "B D"]:
+        r"""$\phi_\omega(x)$."""
+        return _project(self._given[1], self.features)
+
+    @cached_property
+    def target(self) -> Float[Array, "B D"]:
+        r"""$\phi_{\bar\omega}(x)$."""
+        _, _, target, batch = self._given
+        return _project(target, _features(target, batch.observation))
+
+    @cached_property
+    def target_next(self) -> Float[Array, "B D"]:
+        r"""$\phi_{\bar\omega}(x')$."""
+        return _project(self._given[2], self.target_features_next)
+
+    @cached_property
+    def online_next(self) -> Float[Array, "B D"]:
+        r"""$\phi_\omega(x')$, without gradients."""
+        return jax.lax.stop_gradient(_project(self._given[1], self.features_next))
+
+    @cached_property
+    def features(self) -> Float[Array, "B F"]:
+        r"""Features of $x$ by the online network, of which $\phi$ is a projection."""
+        _, params, _, batch = self._given
+        return _features(params, batch.observation)
+
+    @cached_property
+    def features_next(self) -> Float[Array, "B F"]:
+        r"""Features of $x'$ by the online network, without gradients."""
+        _, params, _, batch = self._given
+        return jax.lax.stop_gradient(_features(params, batch.next_observation))
+
+    @cached_property
+    def target_features_next(self) -> Float[Array, "B F"]:
+        r"""Features of $x'$ by the target network."""
+        _, _, target, batch = self._given
+        return _features(target, batch.next_observation)
+
+    @cached_property
+    def first_step(self) -> FirstStep:
+        """The first step alone of n-step windows."""
+        agent, _, target, batch = self._given
+        after = self.target_next
+        if agent.horizon > 1:
+            after = _project(target, _features(target, batch.first.next_observation))
+        discount = jnp.asarray(agent.discount, dtype=batch.reward.dtype)
+        return FirstStep(batch.first.reward, after, batch.first.terminal, discount)
+
+    @cached_property
+    def sink(self) -> Sink:
+        """The state after a terminal one by either network."""
+        _, params, target, batch = self._given
+        nothing = jnp.zeros_like(batch.observation[0])
+        return Sink(params.encoder(nothing), target.encoder(nothing))
+
+    @cached_property
+    def actor(self) -> ActorLatents:
+        """The actor's own view of the batch, of an agent that has an actor."""
+        agent, params, target, _ = self._given
+        return agent.actor_latents(params, target, self)
+
+    def stop_gradients_unless(self, counts: Bool[Array, ""]) -> "Views":
+        """Make views of the same values, from which gradients come only where `counts`; nothing is computed again."""
+        agent, params, target, batch = self._given
+        stop = partial(stop_gradients_unless, counts)
+        views = Views(agent, stop(params), target, batch)
+        vars(views).update({name: stop(view) for name, view in vars(self).items() if name != "_given"})
+        return views
+
+
+def stop_gradients_unless(counts: Bool[Array, ""], tree: Any) -> Any:
+    """Stop the gradients of a tree where they do not count; 0 times one that is not finite would not be 0."""
+    return jax.tree.map(lambda leaf: jnp.where(counts, leaf, jax.lax.stop_gradient(leaf)), tree)
+
+
+def _features(params: Params, observations: Shaped[Array, "B ..."]) -> Float[Array, "B F"]:
+    return jax.vmap(lambda encoder, one: encoder.features(one), in_axes=(None, 0))(params.encoder, observations)
+
+
+def _project(params: Params, features: Float[Array, "B F"]) -> Float[Array, "B D"]:
+    return jax.vmap(lambda encoder, one: encoder.project(one), in_axes=(None, 0))(params.encoder, features)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key, Shaped
 from mico.deep.extensions import ConfigModule
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
 from mico.deep.networks.encoders import NetworkConfig, RepresentationSizes
-from mico.deep.types import ActorLatents, Batch, Features, Params, Spec, Views
+from mico.deep.types import ActorLatents, Batch, Params, Spec, Views
 
 
 class Prediction(NamedTuple):
@@ -57,11 +57,6 @@ class AbstractAgent(ConfigModule):
         if self.reward_clip is not None:
             check_range(self, reward_clip=(0.0, float("inf")))
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """The views asked for beyond the three that are always there."""
-        return frozenset()
-
     def check_metric(self, metric: Any) -> None:
         """Refuse a metric loss, or none, that this agent cannot be trained with."""
 
@@ -83,7 +78,7 @@ class AbstractAgent(ConfigModule):
 
     @abstractmethod
     def loss(
-        self, params: Params, target: Params, seen: Views, batch: Batch, key: Key[Array, ""]
+        self, params: Params, target: Params, views: Views, batch: Batch, key: Key[Array, ""]
     ) -> tuple[Float[Array, " B"], Float[Array, ""]]:
         """The TD loss of each sample, and what else is minimised."""
 
@@ -103,7 +98,7 @@ class AbstractAgent(ConfigModule):
         del params
         return target
 
-    def actor_latents(self, params: Params, target: Params, features: Features) -> ActorLatents:
+    def actor_latents(self, params: Params, target: Params, views: Views) -> ActorLatents:
         """The actor's own view of a batch."""
         raise ValueError(f"{type(self).__name__} has no actor, which the metric loss asks for")
 

@@ -15,7 +15,7 @@ from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.heads import Head
 from mico.deep.networks.kernels.gated_matmul import gated_product
 from mico.deep.networks.layers import Dense, Precision, float_dtype
-from mico.deep.types import Views
+from mico.deep.types import Representations
 
 
 class QuantileHead(eqx.Module):
@@ -78,10 +78,10 @@ class AbstractImplicitAgent(AbstractValueAgent):
     def q_values(self, head, phi, key):
         return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=-2)
 
-    def loss(self, params, target, seen, batch, key):
+    def loss(self, params, target, views, batch, key):
         if self.fractions == "each":
-            return super().loss(params, target, seen, batch, key)
-        states = Views(seen.online, seen.target, seen.target_next)
+            return super().loss(params, target, views, batch, key)
+        states = Representations(views.online, views.target, views.target_next)
         tau, found = self.quantiles(params.head, target.head, states, key)
         transitions = Transition(batch.action, batch.reward, batch.discount)
         return jax.vmap(self.regression, in_axes=(None, 0, 0))(tau, found, transitions), jnp.zeros(())
@@ -90,7 +90,7 @@ class AbstractImplicitAgent(AbstractValueAgent):
         return self.regression(*self.quantiles(head, target, phi, key), transition)
 
     def quantiles(
-        self, head: QuantileHead, target: QuantileHead, phi: Views, key: Key[Array, ""]
+        self, head: QuantileHead, target: QuantileHead, phi: Representations, key: Key[Array, ""]
     ) -> tuple[Float[Array, " N"], Quantiles]:
         """Fractions and what is predicted there, for one transition or for a batch."""
         of_online, of_target, of_policy = jax.random.split(key, 3)
@@ -104,7 +104,7 @@ class AbstractImplicitAgent(AbstractValueAgent):
         return td.quantile_huber(td.select_action(found.now.T, transition.action), tau, goal, self.kappa)
 
     @abstractmethod
-    def target_values(self, target: QuantileHead, phi: Views, key: Key[Array, ""]) -> Any:
+    def target_values(self, target: QuantileHead, phi: Representations, key: Key[Array, ""]) -> Any:
         """The values of actions that targets depend on."""
 
     @abstractmethod

@@ -107,10 +107,6 @@ class SAC(AbstractAgent):
         check_range(self, target_rate=(0.0, 1.0), reward_scale=(0.0, float("inf")), entropy=everything)
         check_range(self, initial_temperature=(1e-30, float("inf")))  # its logarithm is learnt
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"features"})
-
     def check_metric(self, metric: Any) -> None:
         if metric is None and self.critics_read == "actor":
             raise ValueError("critics_read 'actor' leaves φ to a metric loss, but there is none to train it")
@@ -133,17 +129,15 @@ class SAC(AbstractAgent):
         action = policy.sample(keys[0])[0] if explore else jnp.tanh(policy.mean)
         return _any_instead(action, epsilon, keys[1])
 
-    def loss(self, params, target, seen, batch, key):
+    def loss(self, params, target, views, batch, key):
         r"""$\tfrac12\sum_k (Q_k(x, a) - y)^2$ of each sample; and the actor's $\mathbb E[\alpha\log\pi - \min_k Q_k]$,
         with the temperature's $\log\alpha\,\mathbb E[-\log\pi - \bar H]$, or $\alpha$ in place of its logarithm.
         """
         of_next, of_actor = jax.random.split(key)
-        head, features = params.head, seen.features
-        if features is None:
-            raise ValueError("SAC needs views.features")
-        aim = jax.lax.stop_gradient(self._target(params, target, seen, batch, of_next))
-        actor = self._latents(head, features.now)
-        latent = actor if self.critics_read == "actor" else seen.online
+        head = params.head
+        aim = jax.lax.stop_gradient(self._target(params, target, views, batch, of_next))
+        actor = self._latents(head, views.features)
+        latent = actor if self.critics_read == "actor" else views.online
         critic = ((head.values(latent, batch.action) - aim) ** 2).sum(axis=0) / 2
         action, log_chance = head.policy(actor).sample(of_actor)
         temperature, size = jnp.exp(head.log_temperature), batch.action.shape[-1]
@@ -169,8 +163,9 @@ class SAC(AbstractAgent):
     def followed(self, target, params):
         return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)
 
-    def actor_latents(self, params, target, features):
-        return ActorLatents(self._latents(params.head, features.now), self._latents(target.head, features.target_later))
+    def actor_latents(self, params, target, views):
+        online = self._latents(params.head, views.features)
+        return ActorLatents(online, self._latents(target.head, views.target_features_next))
 
     def _latents(self, head: ActorCritic, features: Float[Array, "B F"]) -> Float[Array, "B D"]:
         """Project features as the actor does, without a gradient where its projection is fixed."""
@@ -180,15 +175,15 @@ class SAC(AbstractAgent):
     def _policy(self, params: Params, observation: Any) -> TanhGaussian:
         return params.head.policy(params.head.latent(params.encoder.features(observation)))
 
-    def _target(self, params, target, seen, batch, key) -> Float[Array, " B"]:
+    def _target(self, params, target, views, batch, key) -> Float[Array, " B"]:
         r"""$y = c\,r + \gamma\,(\min_k \bar Q_k(x', a') - \alpha\log\pi(a'|x'))$."""
-        by_target = jax.vmap(target.head.latent)(seen.features.target_later)
+        by_target = jax.vmap(target.head.latent)(views.target_features_next)
         if self.next_action == "mean":
             policy = target.head.policy(by_target)
             action, (_, log_chance) = jnp.tanh(policy.mean), policy.sample(key)
         else:
-            action, log_chance = params.head.policy(jax.vmap(params.head.latent)(seen.features.later)).sample(key)
-        latent = by_target if self.critics_read == "actor" else seen.target_next
+            action, log_chance = params.head.policy(jax.vmap(params.head.latent)(views.features_next)).sample(key)
+        latent = by_target if self.critics_read == "actor" else views.target_next
         worth = target.head.values(latent, action).min(axis=0) - jnp.exp(params.head.log_temperature) * log_chance
         return self.reward_scale * batch.reward + batch.discount * worth
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from mico.deep.agents.agent import AbstractAgent, Prediction
 from mico.deep.networks.encoders import NetworkConfig
-from mico.deep.types import Params, Views
+from mico.deep.types import Params, Representations
 
 
 class Transition(NamedTuple):
@@ -36,7 +36,7 @@ class AbstractValueAgent(AbstractAgent):
 
     @abstractmethod
     def td_loss(
-        self, head: Any, target: Any, phi: Views, transition: Transition, key: Key[Array, ""]
+        self, head: Any, target: Any, phi: Representations, transition: Transition, key: Key[Array, ""]
     ) -> Float[Array, ""]:
         """The loss of one transition."""
 
@@ -55,8 +55,8 @@ class AbstractValueAgent(AbstractAgent):
         """Choose the action of the highest value, or with probability ε any; they explore by ε alone."""
         return greedy(self.q_values(params.head, params.encoder(observation), keys[0]), epsilon, keys[1])
 
-    def loss(self, params, target, seen, batch, key):
-        states = Views(seen.online, seen.target, seen.target_next)
+    def loss(self, params, target, views, batch, key):
+        states = Representations(views.online, views.target, views.target_next)
         transitions = Transition(batch.action, batch.reward, batch.discount)
         each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0))
         keys = jax.random.split(key, batch.reward.size)

@@ -106,11 +106,8 @@ class Run(eqx.Module):
         if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
             raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
         self.agent.check_metric(self.metric)
-        ahead = set() if self.metric is None else self.metric.needs & {"online-next", "actor"}
-        if ahead and self.agent.horizon > 1:
-            raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {self.agent.horizon}")
-        if "actor" in ahead and self.agent.actions == "discrete":
-            raise ValueError(f"variant 'rewrite' needs an agent with an actor, but agent is {agent!r}")
+        if self.metric is not None:
+            self.metric.check_agent(agent, self.agent.actions, self.agent.horizon)
 
     @property
     def window(self) -> Window:

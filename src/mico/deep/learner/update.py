@@ -10,11 +10,10 @@ from jaxtyping import Array, Bool, Float, Int
 from mico.deep.config.run import Run
 from mico.deep.learner.keys import UpdateKeys, update_keys
 from mico.deep.learner.state import TrainState, UpdateMetrics
-from mico.deep.learner.views import represent_batch
 from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 from mico.deep.networks.kernels.select import with_fast_convolutions
 from mico.deep.replay.replay import ReplayState
-from mico.deep.types import Batch, Params
+from mico.deep.types import Batch, Params, Views, stop_gradients_unless
 
 
 class Sample(NamedTuple):
@@ -71,12 +70,14 @@ def total_loss(
     params, target = (
         each._replace(encoder=with_fast_convolutions(run.network, shape, each.encoder)) for each in (params, target)
     )
-    views = represent_batch(run, params, target, batch)
+    views = Views(run.agent, params, target, batch)
     td, other = run.agent.loss(params, target, views, batch, keys.agent)
     agent_weight, metric_weight = loss_weights(run)
     counts = jnp.asarray(metric_weight) != 0
-    own, gated = _stop_gradients_unless(counts, (params.metric, views))  # if the weight is 0: 0·NaN is NaN
-    metric = jnp.zeros(()) if run.metric is None else run.metric.loss(own, gated, batch, keys.metric)
+    metric = jnp.zeros(())
+    if run.metric is not None:  # if its weight is 0, no gradients: 0·NaN is NaN
+        own, gated = stop_gradients_unless(counts, params.metric), views.stop_gradients_unless(counts)
+        metric = run.metric.loss(own, gated, batch, keys.metric)
     weighted_metric = jnp.where(counts, metric_weight * metric, 0.0)
     loss = agent_weight * ((importance_weights(run, batch) * td).mean() + other) + weighted_metric
     return loss, LossTerms(td, metric, weighted_metric)
@@ -143,7 +144,3 @@ def are_finite(gradients: Params) -> Bool[Array, ""]:
     """
     vectors = [leaf for leaf in jax.tree.leaves(gradients) if leaf.ndim < 2]
     return jnp.isfinite(sum((0 * leaf).sum() for leaf in vectors))
-
-
-def _stop_gradients_unless(counts: Bool[Array, ""], tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: jnp.where(counts, leaf, jax.lax.stop_gradient(leaf)), tree)

@@ -61,10 +61,11 @@ class AbstractModelLoss(AbstractMetricLoss):
     def loss_weights(self):
         return 1.0, 1.0
 
-    @property
-    def needs(self) -> frozenset[str]:
-        also = {"paper": (), "original": ("online-next",), "rewrite": ("actor",)}[self.variant]
-        return frozenset({"first-step", *also})
+    def check_agent(self, name, actions, horizon):
+        if self.variant != "paper" and horizon > 1:
+            raise ValueError(f"horizon must be 1 with this variant of the metric loss, but is {horizon}")
+        if self.variant == "rewrite" and actions == "discrete":
+            raise ValueError(f"variant 'rewrite' needs an agent with an actor, but agent is {name!r}")
 
     def init(self, key: Key[Array, ""], size: int, spec: Spec) -> LatentModels:
         outputs = 2 * size if self.dynamics == "gaussian" else size
@@ -73,7 +74,7 @@ class AbstractModelLoss(AbstractMetricLoss):
 
     def loss(self, params: LatentModels, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
         of_draw, of_pairs = jax.random.split(key)
-        step, (latent, later) = _first_step(views), self._read(views)
+        step, (latent, later) = views.first_step, self._read(views)
         joined = params.joined(latent, batch.action)
         law = params.law(joined, latent.shape[-1])
         drawn = law.sample(of_draw)
@@ -90,10 +91,8 @@ class AbstractModelLoss(AbstractMetricLoss):
     def _read(self, views: Views) -> tuple[Float[Array, "B D"], Float[Array, "B D"]]:
         """What the models read of a state, and what they should say of the next."""
         if self.variant == "rewrite":
-            if views.actor is None:
-                raise ValueError("variant='rewrite' needs views.actor")
             return views.actor.online, jax.lax.stop_gradient(views.actor.target_next)
-        later = _online_next(views) if self.variant == "original" else _first_step(views).target_next
+        later = views.online_next if self.variant == "original" else views.first_step.target_next
         return views.online, jax.lax.stop_gradient(later)
 
 
@@ -162,15 +161,16 @@ class DBCMICo(AbstractModelLoss):
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | (frozenset({"online-next"}) if self.target_encoder == "online" else frozenset())
+    def check_agent(self, name, actions, horizon):
+        super().check_agent(name, actions, horizon)
+        if self.target_encoder == "online" and horizon > 1:
+            raise ValueError(f"horizon must be 1 with target_encoder 'online', but is {horizon}")
 
     def of_pairs(self, views: Views, law: DiagonalGaussian, step: FirstStep, key: Key[Array, ""]) -> Float[Array, ""]:
         order = jax.random.permutation(key, step.reward.size)
         second = views.target if self.second == "target" else views.online
         second = second if self.second == "online" else jax.lax.stop_gradient(second)
-        later = _online_next(views) if self.target_encoder == "online" else step.target_next
+        later = views.online_next if self.target_encoder == "online" else step.target_next
         apart = angle if self.target_distance == "angle" else partial(distance, beta=self.beta)
         found = jax.vmap(partial(distance, beta=self.beta))(views.online, second[order])
         target = jnp.abs(step.reward - step.reward[order]) + step.bootstrap * jax.vmap(apart)(later, later[order])
@@ -178,15 +178,3 @@ class DBCMICo(AbstractModelLoss):
 
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
-
-
-def _first_step(views: Views) -> FirstStep:
-    if views.first_step is None:
-        raise ValueError("models are of one step: they need views.first_step")
-    return views.first_step
-
-
-def _online_next(views: Views) -> Float[Array, "B D"]:
-    if views.online_next is None:
-        raise ValueError("next states by the online network need views.online_next")
-    return views.online_next

@@ -31,10 +31,8 @@ class AbstractMetricLoss(ConfigModule):
         del alpha, actions
         return cls()
 
-    @property
-    def needs(self) -> frozenset[str]:
-        """The views asked for beyond the three that are always there."""
-        return frozenset()
+    def check_agent(self, name: str, actions: Literal["discrete", "continuous"], horizon: int) -> None:
+        """Refuse an agent that this loss cannot be trained beside."""
 
     @abstractmethod
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:

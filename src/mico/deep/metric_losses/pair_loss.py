@@ -78,23 +78,18 @@ class AbstractPairLoss(AbstractMetricLoss):
         """The part of the target that the rewards give."""
         return gap
 
-    @property
-    def needs(self) -> frozenset[str]:
-        asked = {"first-step": self.horizon == "one-step", "sink": self.terminals == "absorbing"}
-        return frozenset(name for name, wanted in asked.items() if wanted)
-
     def init(self, key: Key[Array, ""], size: int, spec: Spec) -> None:
         """No parameters of its own."""
         del key, size, spec
 
     def loss(self, params: None, views: Views, batch: Batch, key: Key[Array, ""]) -> Float[Array, ""]:
         del params
-        if self.horizon == "one-step" and views.first_step is None:
-            raise ValueError("horizon='one-step' needs views.first_step")
-        if self.terminals == "absorbing" and views.sink is None:
-            raise ValueError("terminals='absorbing' needs views.sink")
         sides = PairBatch(views.online, views.target, views.target_next, batch.reward, batch.bootstrap, batch.terminal)
-        return self(sides._replace(first_step=views.first_step, sink=views.sink), key)
+        if self.horizon == "one-step":
+            sides = sides._replace(first_step=views.first_step)
+        if self.terminals == "absorbing":
+            sides = sides._replace(sink=views.sink)
+        return self(sides, key)
 
     def __call__(self, sides: PairBatch, key: Key[Array, ""]) -> Float[Array, ""]:
         """The mean error over the pairs; gradients reach the online representations alone."""

@@ -14,7 +14,7 @@ from mico.deep.learner import acting, update
 from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.replay.replay import Replay
-from mico.deep.types import Timestep, Views
+from mico.deep.types import Representations, Timestep, Views
 from small_runs import NETWORK, SMALL, small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -33,11 +33,11 @@ def loss(agent):
         run = small_run(agent, MICo(), seed=0)
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
-        seen = update.represent_batch(run, params, target, batch)
+        seen = Views(run.agent, params, target, batch)
         each, other = agent.loss(params, target, seen, batch, KEY)
         return float(each.mean() + other)
     rng = np.random.default_rng(0)
-    views = Views(*jnp.asarray(rng.normal(size=(3, SIZE)), jnp.float32))
+    views = Representations(*jnp.asarray(rng.normal(size=(3, SIZE)), jnp.float32))
     transition = Transition(jnp.int32(1), jnp.float32(3.0), jnp.float32(0.5))
     return float(agent.td_loss(head_of(agent), head_of(agent, jax.random.key(6)), views, transition, KEY))
 
@@ -162,7 +162,7 @@ def same_samples(name, field, one, other):
         params, target = two_networks(run)
         batch = small_batch(run.env.spec)
         batch = jax.tree.map(lambda leaf: jnp.stack([leaf[0]] * 4) if leaf.ndim else leaf, batch)
-        seen = update.represent_batch(run, params, target, batch)
+        seen = Views(run.agent, params, target, batch)
         losses, _ = run.agent.loss(params, target, seen, batch, KEY)
         assert len(np.unique(np.asarray(losses).round(5))) == kinds
 

@@ -13,7 +13,7 @@ from mico.deep.learner import acting
 from mico.deep.learner import update as updates
 from mico.deep.learner.state import TrainState, init_params
 from mico.deep.metric_losses import METRIC_LOSSES, MICo
-from mico.deep.types import Batch, Features, FirstTransition, Timestep, Views
+from mico.deep.types import FirstTransition, Timestep, Views
 from plain_actor import pieces
 from small_runs import CONTINUOUS, small_agent, small_batch, small_run, two_networks
 
@@ -62,7 +62,7 @@ def examined(run, params, target, batch):
     """TD losses, what else is minimised, the metric loss; and their gradients, by the parameters and the target's."""
 
     def parts(params, target):
-        seen = updates.represent_batch(run, params, target, batch)
+        seen = Views(run.agent, params, target, batch)
         each, other = run.agent.loss(params, target, seen, batch, KEY)
         return jnp.stack([each.mean(), other, run.metric.loss(None, seen, batch, KEY)]), (each, other)
 
@@ -143,7 +143,7 @@ def test_what_losses_with_models_reach(name, variant):
 
     def loss(params, target, weight):
         metric = eqx.tree_at(lambda metric: metric.weight, run.metric, weight)
-        return metric.loss(params.metric, updates.represent_batch(run, params, target, batch), batch, KEY)
+        return metric.loss(params.metric, Views(run.agent, params, target, batch), batch, KEY)
 
     gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))
     read = {"actor's projection"} if variant == "rewrite" else ENCODER
@@ -198,25 +198,18 @@ def test_deviations_have_limits(shift, limit, log_std):
     assert np.abs(usual.log_deviation).max() < 2
 
 
-def test_views_without_features_are_refused():
-    run, params, target, batch = situation("usual")
-    rows = jnp.zeros((4, 5))
-    with pytest.raises(ValueError, match=r"SAC needs views\.features"):
-        run.agent.loss(params, target, Views(rows, rows, rows), batch, KEY)
-
-
 def test_an_agent_without_an_actor_has_no_view_of_one():
-    _, params, target, _ = situation("usual")
-    rows = jnp.zeros((4, 5))
+    _, params, target, batch = situation("usual")
     with pytest.raises(ValueError, match="DQN has no actor, which the metric loss asks for"):
-        DQN().actor_latents(params, target, Features(rows, rows, rows))
+        _ = Views(DQN(), params, target, batch).actor
 
 
 def test_the_actors_view_is_its_projection(case):
     (run, params, target, batch), _ = case
-    features = updates.represent_batch(run, params, target, batch).features
-    found = run.agent.actor_latents(params, target, features)
-    for rows, head, given in ((found.online, params.head, features.now), (found.target_next, target.head, features[2])):
+    views = Views(run.agent, params, target, batch)
+    online = views.actor.online, params.head, views.features
+    later = views.actor.target_next, target.head, views.target_features_next
+    for rows, head, given in (online, later):
         np.testing.assert_allclose(rows, [head.latent(row) for row in given], rtol=1e-12)
 
 
@@ -245,7 +238,7 @@ def drawn_batch(run, state, time):
     root = jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), 3), time)
     of_batch, of_agent, _ = jax.random.split(root, 3)
     batch, _ = run.replay.sample(state.memory, time, run.window, of_batch)
-    return Batch(*(None if leaf is None else np.asarray(leaf) for leaf in batch[:-1])), of_agent
+    return jax.device_get(batch), of_agent
 
 
 def test_an_update_sees_these_losses(update):

@@ -10,9 +10,8 @@ import pytest
 from mico.deep.agents import VALUE_AGENTS
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value_agent import Transition, greedy
-from mico.deep.learner import update
 from mico.deep.networks.encoders import NetworkConfig
-from mico.deep.types import Views
+from mico.deep.types import Representations, Views
 from small_runs import small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -31,7 +30,7 @@ def heads(agent, size=1.0):
 
 def example(seed, discount=0.8):
     rng = np.random.default_rng(seed)
-    views = Views(*jnp.asarray(rng.normal(size=(3, SIZE))))
+    views = Representations(*jnp.asarray(rng.normal(size=(3, SIZE))))
     return views, Transition(jnp.int32(rng.integers(ACTIONS)), jnp.asarray(rng.normal()), jnp.asarray(discount))
 
 
@@ -201,12 +200,12 @@ def test_fractions_are_drawn_for_each_sample_or_shared(choice):
     run = small_run(small_agent("iqn", fractions=choice), seed=0)
     params, target = two_networks(run)
     batch = small_batch(run.env.spec)
-    seen = update.represent_batch(run, params, target, batch)
+    seen = Views(run.agent, params, target, batch)
     found, other = run.agent.loss(params, target, seen, batch, KEY)
     count = batch.reward.size
     keys = jax.random.split(KEY, count) if choice == "each" else [KEY] * count
     for row in range(count):
-        view = Views(seen.online[row], seen.target[row], seen.target_next[row])
+        view = Representations(seen.online[row], seen.target[row], seen.target_next[row])
         transition = Transition(batch.action[row], batch.reward[row], batch.discount[row])
         expected = run.agent.td_loss(params.head, target.head, view, transition, keys[row])
         np.testing.assert_allclose(found[row], expected, rtol=1e-5)

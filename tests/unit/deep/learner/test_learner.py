@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from batches import naive_loss
+from batches import GivenViews, naive_loss
 from mico.deep.config.run import Schedule
 from mico.deep.learner import diagnostics
 from mico.deep.learner import update as updates
 from mico.deep.learner.state import Params, init_params, init_state
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractPairLoss, KSMe, MICo
 from mico.deep.replay.replay import Replay, Window
-from mico.deep.types import FirstStep, Sink, Spec, Timestep, Views
+from mico.deep.types import FirstStep, Sink, Spec, Timestep
 from small_runs import small_agent, small_run
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -106,12 +106,12 @@ def naive_metric(run, params, target, batch):
     first = batch.first
     one = FirstStep(first.reward, encode(target, first.next_observation), first.terminal, run.agent.discount)
     nothing = np.zeros(STATES)
-    views = Views(
-        encode(params, batch.observation),
-        encode(target, batch.observation),
-        encode(target, batch.next_observation),
-        one,
-        Sink(encode(params, nothing), encode(target, nothing)),
+    views = GivenViews(
+        online=encode(params, batch.observation),
+        target=encode(target, batch.observation),
+        target_next=encode(target, batch.next_observation),
+        first_step=one,
+        sink=Sink(encode(params, nothing), encode(target, nothing)),
     )
     return naive_loss(run.metric, mico_distance, lambda gap: gap, views, batch, None)
 

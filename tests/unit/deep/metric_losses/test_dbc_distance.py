@@ -9,9 +9,9 @@ import optax
 import pytest
 from scipy.spatial.distance import cdist
 
-from batches import SPECS, replayed
+from batches import SPECS, GivenViews, replayed
 from mico.deep.metric_losses import DBC, DBCDet, DBCMICo
-from mico.deep.types import ActorLatents, FirstStep, Views
+from mico.deep.types import ActorLatents, FirstStep
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -65,7 +65,7 @@ def learnt(loss, reward, led_to, actor, steps=800):
         now, later = latents[states], jax.lax.stop_gradient(latents[after]) + noise
         first = FirstStep(jnp.asarray(reward)[states], later, batch.terminal, jnp.float32(0.5))
         own = ActorLatents(seen_by_actor[states], seen_by_actor[after])
-        views = Views(now, now, later, first_step=first, online_next=later, actor=own)
+        views = GivenViews(online=now, target=now, first_step=first, online_next=later, actor=own)
         return loss.loss(params, views, batch, of_loss)
 
     def update(carry, key):

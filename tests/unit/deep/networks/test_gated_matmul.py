@@ -13,7 +13,7 @@ from mico.deep.agents.value_agent import Transition
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.kernels import gated_matmul as module
 from mico.deep.networks.kernels.gated_matmul import fits, fused, gated_product, plain
-from mico.deep.types import Params, Views
+from mico.deep.types import Params, Representations
 from small_runs import lake, small_agent, small_batch
 
 pytestmark = [
@@ -175,7 +175,7 @@ def made(agent, network, size, states):
     """Two heads, views and transitions."""
     spec = lake().spec
     heads = [agent.make_head(size, spec.num_actions, network, key=key) for key in jax.random.split(KEY)]
-    views = Views(*jax.random.normal(KEY, (3, states, size)))
+    views = Representations(*jax.random.normal(KEY, (3, states, size)))
     return *(Params(None, head, None) for head in heads), views, small_batch(spec, states)
 
 
@@ -189,7 +189,7 @@ def test_losses_of_a_batch_are_those_of_its_transitions(name, choice, hidden):
     one = jax.jit(lambda view, transition, key: agent.td_loss(params.head, target.head, view, transition, key))
     keys = jax.random.split(KEY, 5) if choice == "each" else [KEY] * 5
     for row in range(5):
-        view = Views(seen.online[row], seen.target[row], seen.target_next[row])
+        view = Representations(seen.online[row], seen.target[row], seen.target_next[row])
         transition = Transition(batch.action[row], batch.reward[row], batch.discount[row])
         np.testing.assert_allclose(found[row], one(view, transition, keys[row]), rtol=1e-5)
     assert other == 0
