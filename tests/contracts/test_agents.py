@@ -138,12 +138,12 @@ def test_what_it_makes_of_states(name):
 
 
 @every_agent
-def test_targets_that_the_schedule_copies_do_not_follow(name):
+def test_a_target_is_copied_or_follows_with_every_update(name):
     run, params, target, _ = situation(name)
-    found = run.agent.followed(target, params)
+    found = run.target_rule.follow(target, params)
     assert isinstance(found, Params)
     unchanged = [np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, (found, target)), strict=True)]
-    assert all(unchanged) == (run.agent.targets == "copied")
+    assert all(unchanged) == run.target_rule.copies_at(run.schedule.target_period or 1)
 
 
 @every_value_agent

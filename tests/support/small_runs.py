@@ -112,7 +112,7 @@ def trained(runs, steps, *, engine=Simulated, learns_from=None):
         for time in range(0, steps, length):
             state, happened = engine.play(state, time, length, time >= starts)
             tallies.append(tally(happened))
-            if schedule.copies_at(time + length):
+            if fleet.target_rule.copies_at(time + length):
                 state = fleets.copy_targets(state)
     finally:
         engine.close()

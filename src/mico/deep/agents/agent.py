@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import jax
 import optax
 from jaxtyping import Array, Float, Key, Shaped
 
@@ -18,6 +19,36 @@ class Prediction(NamedTuple):
 
     action_values: Float[Array, " K"]
     state_value: Float[Array, ""]
+
+
+class Periodic(NamedTuple):
+    """Copy the parameters to the target network every `period` steps."""
+
+    period: int
+
+    def follow(self, target: Params, params: Params) -> Params:
+        """Return the target network after an update, as it was."""
+        del params
+        return target
+
+    def copies_at(self, step: int) -> bool:
+        """Whether the target network becomes the online one after so many steps."""
+        return step % self.period == 0
+
+
+class Polyak(NamedTuple):
+    """Move the target network towards the parameters with every update: their moving average of this rate."""
+
+    rate: float | Float[Array, "..."]
+
+    def follow(self, target: Params, params: Params) -> Params:
+        """Return the target network after an update."""
+        return jax.tree.map(lambda old, new: old + self.rate * (new - old), target, params)
+
+    def copies_at(self, step: int) -> bool:
+        """Never: it is not copied."""
+        del step
+        return False
 
 
 class AbstractAgent(ConfigModule):
@@ -47,7 +78,6 @@ class AbstractAgent(ConfigModule):
     )
 
     actions: ClassVar[Literal["discrete", "continuous"]]
-    targets: ClassVar[Literal["copied", "followed"]]  # now and then by the schedule, or with every update
 
     def __check_init__(self) -> None:
         check_choices(self)
@@ -93,10 +123,11 @@ class AbstractAgent(ConfigModule):
         del params, observations, key
         return {}
 
-    def followed(self, target: Params, params: Params) -> Params:
-        """The target network after an update."""
-        del params
-        return target
+    def target_rule(self, period: int | None) -> Periodic | Polyak:
+        """Make the rule of the target network, by the schedule's target_period; None is none."""
+        if period is None:
+            raise ValueError(f"target_period must be a number of steps with {type(self).__name__}, got none")
+        return Periodic(period)
 
     def actor_latents(self, params: Params, target: Params, views: Views) -> ActorLatents:
         """The actor's own view of a batch."""

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from mico.deep.agents.agent import AbstractAgent, Prediction
+from mico.deep.agents.agent import AbstractAgent, Polyak, Prediction
 from mico.deep.fields import check_range, static_field, traced_field
 from mico.deep.networks.layers import Perceptron, Projection
 from mico.deep.types import ActorLatents, Params
@@ -100,7 +100,6 @@ class SAC(AbstractAgent):
     )
 
     actions = "continuous"
-    targets = "followed"
 
     def __check_init__(self) -> None:
         everything = (-float("inf"), float("inf"))
@@ -160,8 +159,10 @@ class SAC(AbstractAgent):
         _, log_chance = jax.vmap(lambda observation: self._policy(params, observation))(observations).sample(key)
         return {"entropy": -log_chance.mean(), "temperature": jnp.exp(params.head.log_temperature)}
 
-    def followed(self, target, params):
-        return jax.tree.map(lambda old, new: old + self.target_rate * (new - old), target, params)
+    def target_rule(self, period):
+        if period is not None:
+            raise ValueError(f"target_period must be none with SAC, whose target is a moving average, got {period}")
+        return Polyak(self.target_rate)
 
     def actor_latents(self, params, target, views):
         online = self._latents(params.head, views.features)

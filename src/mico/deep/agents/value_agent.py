@@ -24,7 +24,6 @@ class AbstractValueAgent(AbstractAgent):
     """A head on the representation, its TD loss for one transition, and its action values; acts ε-greedily."""
 
     actions = "discrete"
-    targets = "copied"
 
     @abstractmethod
     def make_head(self, size: int, num_actions: int, network: NetworkConfig, *, key: Key[Array, ""]) -> Any:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int
 
 from mico._checks import make_plain_name
 from mico.deep.agents import AGENTS, AbstractAgent
+from mico.deep.agents.agent import Periodic, Polyak
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment
 from mico.deep.extensions import class_path
 from mico.deep.fields import check_choices, check_minimum, check_range, flatten, static_field, traced_field
@@ -63,10 +64,6 @@ class Schedule(eqx.Module):
         share = left / self.epsilon_decay if self.epsilon_decay else jnp.asarray(left, float)
         return self.epsilon + (1 - self.epsilon) * jnp.clip(share, 0.0, 1.0)
 
-    def copies_at(self, time: int) -> bool:
-        """Whether the target network becomes the online one after so many steps."""
-        return self.target_period is not None and time % self.target_period == 0
-
 
 class Run(eqx.Module):
     """One seed of one agent with one metric loss (or none) on one environment."""
@@ -100,14 +97,17 @@ class Run(eqx.Module):
             raise ValueError(
                 f"agent {agent!r} needs {self.agent.actions} actions, but those of {self.env.name} are {own}"
             )
-        if (self.schedule.target_period is None) != (self.agent.targets == "followed"):
-            wanted = "none: its target follows with every update" if self.agent.targets == "followed" else "a number"
-            raise ValueError(f"target_period of agent {agent!r} must be {wanted}, but is {self.schedule.target_period}")
+        _ = self.target_rule  # which the schedule must suit
         if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
             raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
         self.agent.check_metric(self.metric)
         if self.metric is not None:
             self.metric.check_agent(agent, self.agent.actions, self.agent.horizon)
+
+    @property
+    def target_rule(self) -> Periodic | Polyak:
+        """When and how the target network follows the online one."""
+        return self.agent.target_rule(self.schedule.target_period)
 
     @property
     def window(self) -> Window:

@@ -10,7 +10,6 @@ from jaxtyping import Array, Bool, Float, Int
 from mico.deep.config.run import Run
 from mico.deep.learner.keys import UpdateKeys, update_keys
 from mico.deep.learner.state import TrainState, UpdateMetrics
-from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 from mico.deep.networks.kernels.select import with_fast_convolutions
 from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Batch, Params, Views, stop_gradients_unless
@@ -94,11 +93,11 @@ def importance_weights(run: Run, batch: Batch) -> Float[Array, " B"]:
 
 
 def priority_losses(run: Run, batch: Batch, terms: LossTerms) -> Float[Array, " B"]:
-    """Losses that priorities are made of: TD alone, or combined with a pair loss (those of models may be negative)."""
+    """Losses that priorities are made of: TD alone, or as minimised together with the metric loss."""
     if run.agent.priorities == "td":
         return terms.td
     agent_weight, _ = loss_weights(run)
-    metric = terms.weighted_metric if isinstance(run.metric, AbstractPairLoss) else 0.0
+    metric = 0.0 if run.metric is None else run.metric.priority_term(terms.weighted_metric)
     return agent_weight * importance_weights(run, batch) * terms.td + metric
 
 
@@ -106,7 +105,7 @@ def apply_gradients(run: Run, state: TrainState, gradients: Params) -> TrainStat
     """Let the optimiser change the parameters, and then the target rule the target network."""
     changes, optimiser = run.agent.optimiser().update(gradients, state.optimiser)
     params = optax.apply_updates(state.params, changes)
-    return state._replace(params=params, target=run.agent.followed(state.target, params), optimiser=optimiser)
+    return state._replace(params=params, target=run.target_rule.follow(state.target, params), optimiser=optimiser)
 
 
 def freeze_if_not_finite(

@@ -34,6 +34,11 @@ class AbstractMetricLoss(ConfigModule):
     def check_agent(self, name: str, actions: Literal["discrete", "continuous"], horizon: int) -> None:
         """Refuse an agent that this loss cannot be trained beside."""
 
+    def priority_term(self, weighted: Float[Array, ""]) -> Float[Array, ""] | float:
+        """What the weighted loss of a batch adds to each sample's priority: nothing where it may be negative."""
+        del weighted
+        return 0.0
+
     @abstractmethod
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """What is learnt of every x with every y."""

@@ -74,6 +74,9 @@ class AbstractPairLoss(AbstractMetricLoss):
     def loss_weights(self):
         return 1 - self.alpha, self.alpha
 
+    def priority_term(self, weighted: Float[Array, ""]) -> Float[Array, ""]:
+        return weighted
+
     def reward_term(self, gap: Float[Array, "..."]) -> Float[Array, "..."]:
         """The part of the target that the rewards give."""
         return gap

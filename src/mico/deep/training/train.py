@@ -260,7 +260,7 @@ class _Training:
         length = self._chunks.next(self.time, learns=learns)
         self._state, happened = self._parts.play(self._state, self.time, length, learns)
         self.time += length
-        if schedule.copies_at(self.time):
+        if self._fleet.target_rule.copies_at(self.time):
             self._state = self._parts.copy_targets(self._state)
         row = None
         if self.time % schedule.log_period == 0 or self.time == self._steps:

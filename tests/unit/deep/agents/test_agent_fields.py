@@ -125,8 +125,8 @@ def priorities_change(name, field, one, other):
 
 def followed(name, field, one, other):
     for value in (one, other):
-        agent = small_agent(name, **{field: value})
-        found = agent.followed({"weight": jnp.asarray([1.0, 2.0])}, {"weight": jnp.asarray([3.0, -2.0])})
+        rule = small_agent(name, **{field: value}).target_rule(None)
+        found = rule.follow({"weight": jnp.asarray([1.0, 2.0])}, {"weight": jnp.asarray([3.0, -2.0])})
         np.testing.assert_allclose(found["weight"], [1 + 2 * value, 2 - 4 * value], rtol=1e-6)
 
 

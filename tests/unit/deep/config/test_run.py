@@ -236,12 +236,12 @@ def test_learning_starts_once_a_batch_of_windows_is_there():
         (
             "sac",
             {"schedule": SCHEDULE},
-            "target_period of agent 'sac' must be none: its target follows with every update, but is 40",
+            "target_period must be none with SAC, whose target is a moving average, got 40",
         ),
         (
             "rainbow",
             {"schedule": dataclasses.replace(SCHEDULE, target_period=None)},
-            "target_period of agent 'rainbow' must be a number, but is None",
+            "target_period must be a number of steps with Rainbow, got none",
         ),
         (
             small_agent("sac", horizon=2),
@@ -301,9 +301,9 @@ def test_exploration_by_hand():
 
 
 def test_targets_are_copied_every_period_or_never():
-    copied = Schedule(target_period=40)
+    copied, followed = small_agent("dqn").target_rule(40), small_agent("sac").target_rule(None)
     assert [time for time in range(4, 124, 4) if copied.copies_at(time)] == [40, 80, 120]
-    assert not any(Schedule(target_period=None).copies_at(time) for time in range(200))
+    assert not any(followed.copies_at(time) for time in range(200))
 
 
 def test_what_the_network_sees_is_stacked():

@@ -230,7 +230,7 @@ def sequential(run, steps):
             losses.append(found)
         actor = state if schedule.acting == "after-learning" else state._replace(params=before)
         action = chosen(run, actor, time + 1)
-        if schedule.copies_at(time + 1):
+        if run.target_rule.copies_at(time + 1):
             state = state._replace(target=state.params)
     return state, jax.tree.map(lambda *each: np.array(each), *losses)
 

@@ -149,6 +149,6 @@ def test_an_update_leaves_a_fixed_projection_as_it_was():
     optimiser = run.agent.optimiser()
     changes, _ = optimiser.update(gradients, optimiser.init(params))
     assert all(np.all(leaf == 0) for leaf in jax.tree.leaves(changes.head.projection))
-    followed = run.agent.followed(target._replace(head=params.head), params)
+    followed = run.target_rule.follow(target._replace(head=params.head), params)
     jax.tree.map(np.testing.assert_array_equal, followed.head.projection, params.head.projection)
     assert jnp.any(jnp.asarray([jnp.abs(leaf).max() > 0 for leaf in jax.tree.leaves(changes.encoder)]))
