@@ -89,6 +89,19 @@ def test_the_map_names_every_page():
         assert name == "README.md" or f"({name}" in shown, name
 
 
+def test_the_architecture_names_files_that_exist():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    flow = text.partition("## How a run flows")[2].partition("\n## ")[0]
+    steps = re.findall(r"^\d+\. .*$", flow, flags=re.MULTILINE)
+    named = set(re.findall(r"[a-z_/]+\.py", flow))
+    assert len(steps) <= 20
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "src" / "mico" / "deep" / name).is_file()] == []
+    packages = re.findall(r"^ +([a-z_]+)/  ", text.partition("## How a run flows")[0], flags=re.MULTILINE)
+    known = {path.name for path in ROOT.glob("src/mico/**/") if path.is_dir()} | {"tests", "benchmarks", "examples"}
+    assert set(packages) <= known
+
+
 def test_the_questions_are_answered():
     parts = re.split(r"^### (.*)$", (ROOT / "docs" / "faq.md").read_text(), flags=re.MULTILINE)
     questions, answers = parts[1::2], parts[2::2]

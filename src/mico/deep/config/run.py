@@ -17,7 +17,7 @@ from mico.deep.agents.agent import Periodic, Polyak
 from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment
 from mico.deep.extensions import class_path
 from mico.deep.fields import check_choices, check_minimum, check_range, flatten, static_field, traced_field
-from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss
+from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss, MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay, Window
 
@@ -103,6 +103,11 @@ class Run(eqx.Module):
         self.agent.check_metric(self.metric)
         if self.metric is not None:
             self.metric.check_agent(agent, self.agent.actions, self.agent.horizon)
+
+    @property
+    def measure(self) -> AbstractMetricLoss:
+        """What distances of representations are measured by: the run's metric loss, or MICo where it has none."""
+        return MICo() if self.metric is None else self.metric
 
     @property
     def target_rule(self) -> Periodic | Polyak:

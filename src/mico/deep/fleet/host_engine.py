@@ -42,7 +42,7 @@ class Hosted:
         return self.prepared(state, time, length, learns)(lambda: False)
 
     def prepared(self, state: TrainState, time: int, length: int, learns: bool) -> Job:
-        """The same, to be done in any thread: what depends on the settings that JAX has in this one is done at once."""
+        """Make the job of a chunk, for any thread to run; what depends on JAX's settings in this one is done now."""
         if self._actions is None:
             first = host_programs.first_actions(self._fleet, state.params, state.episode, jnp.int32(time))
             self._actions = pinned_io.spelt(np.asarray(first), self._spec)

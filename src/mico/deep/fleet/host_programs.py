@@ -116,7 +116,7 @@ def _played(
 
 
 def _learnt(fleet: Run, state: TrainState, rows: UInt8[Array, "N K"]) -> tuple[TrainState, Float[Array, "N numbers"]]:
-    """The same of all runs, with an update in between."""
+    """Remember the step of every run, update, and choose the next actions."""
     step, time = jax.vmap(partial(pinned_io.taken, spec=fleet.env.spec))(rows, state.episode.stack)
     state = state._replace(memory=jax.vmap(_remembered)(fleet, state.memory, step, time))
     state, losses = update_fleet(fleet, state, time[0] + 1)

@@ -78,7 +78,7 @@ class Simulated:
         return _program(learns)(self._fleet, state, jnp.int32(time), length=length, learns=learns)
 
     def prepared(self, state: TrainState, time: int, length: int, learns: bool) -> Job:
-        """The same, to be done in any thread: it is compiled at once, by the settings that JAX has in this one."""
+        """Compile a chunk now, by JAX's settings in this thread, and return a job that any thread may run."""
         given = self._fleet, state, jnp.int32(time)
         program = self.lowered(*given[1:], length, learns=learns).compile()
         return lambda stopped: program(*given)

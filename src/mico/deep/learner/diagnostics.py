@@ -8,12 +8,10 @@ from mico.deep.config.run import Run
 from mico.deep.learner import representation_metrics
 from mico.deep.learner.keys import DIAGNOSTICS, stream_key
 from mico.deep.learner.state import TrainState
-from mico.deep.metric_losses.mico import MICo, angle
+from mico.deep.metric_losses.mico import angle
 from mico.deep.networks.kernels.select import with_fast_convolutions
 from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Params
-
-_BETA = 0.1  # of the logged distances of runs whose metric loss has no β of its own
 
 
 def diagnose(run: Run, state: TrainState, step: Int[Array, ""]) -> dict[str, Float[Array, ""]]:
@@ -36,15 +34,13 @@ def diagnose_batch(
     params = params._replace(encoder=with_fast_convolutions(run.network, run.env.spec.shape, params.encoder))
     phi = jax.vmap(params.encoder)(observations)
     value = jax.vmap(lambda one: run.agent.predict(params, one, value_key).state_value)(observations)
-    beta = getattr(run.metric, "beta", _BETA)
     different = ~jnp.eye(phi.shape[0], dtype=bool)
-    measure = MICo(beta=_BETA) if run.metric is None else run.metric
-    distance = measure.pairwise(phi, phi)
+    distance = run.measure.pairwise(phi, phi)
     theta = jnp.mean(jax.vmap(jax.vmap(angle, (None, 0)), (0, None))(phi, phi), where=different)
     return run.agent.metrics(params, observations, value_key) | {
         "q": value.mean(),
         "distance": jnp.mean(distance, where=different),
-        "reduced_distance": beta * theta,
+        "reduced_distance": run.measure.angle_weight * theta,
         "norm": jnp.linalg.norm(phi, axis=-1).mean(),
         "angle": theta,
         "effective_rank": representation_metrics.effective_rank(phi),

@@ -116,6 +116,10 @@ class AbstractDBC(AbstractModelLoss):
         target = jnp.abs(reward) + step.bootstrap * apart
         return ((jnp.abs(latent).sum(axis=-1) - target) ** 2).mean()
 
+    def describe_distance(self, distance):
+        name = "DBC" if self.dynamics == "gaussian" else "DBC-Det"
+        return f"{name}'s mean Huber of φ − φ'" if self.variant == "original" else f"{name}'s ‖φ − φ'‖₁"
+
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """The norm of the difference, one row at a time: all at once would take B·C·D numbers."""
         if self.variant == "original":
@@ -175,6 +179,13 @@ class DBCMICo(AbstractModelLoss):
         found = jax.vmap(partial(distance, beta=self.beta))(views.online, second[order])
         target = jnp.abs(step.reward - step.reward[order]) + step.bootstrap * jax.vmap(apart)(later, later[order])
         return huber(jax.lax.stop_gradient(target) - found).mean()
+
+    @property
+    def angle_weight(self):
+        return self.beta
+
+    def describe_distance(self, distance):
+        return f"DBC+MICo's {'U' if distance == 'learnt' else 'reduced distance βθ'}, β = {float(self.beta):g}"
 
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)

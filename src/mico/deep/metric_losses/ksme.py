@@ -23,6 +23,11 @@ class KSMe(AbstractPairLoss):
     through the same formula, as released. Pairs, error, second argument and DQN's $\alpha$ are there those of MICo.
     """
 
+    nearest = "largest"
+
+    def describe_distance(self, distance):
+        return "KSMe's kernel, largest first" if distance == "learnt" else "KSMe's ½‖φ − φ'‖²"
+
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return inner_products(x, y)
 

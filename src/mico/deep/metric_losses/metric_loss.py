@@ -1,7 +1,7 @@
 """What the learner asks of a metric loss."""
 
 from abc import abstractmethod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from jaxtyping import Array, Float, Key
 
@@ -11,6 +11,8 @@ from mico.deep.types import Batch, Spec, Views
 
 class AbstractMetricLoss(ConfigModule):
     """What is learnt of pairs of states, and the loss by which representations learn it."""
+
+    nearest: ClassVar[Literal["smallest", "largest"]] = "smallest"  # what `pairwise` gives of similar states
 
     @property
     @abstractmethod
@@ -42,6 +44,15 @@ class AbstractMetricLoss(ConfigModule):
     @abstractmethod
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         """What is learnt of every x with every y."""
+
+    @property
+    def angle_weight(self) -> float | Float[Array, ""]:
+        """Weight β of the angle in the reduced distance that the log reports."""
+        return 0.1
+
+    def describe_distance(self, distance: Literal["reduced", "learnt"]) -> str:
+        """Name what `pairwise` gives, or its reduced form, in the words of a caption."""
+        return f"{type(self).__name__}'s {distance} distance"
 
     def measure(self, x: Float[Array, " D"], y: Float[Array, " D"]) -> Float[Array, ""]:
         """What is learnt of one pair of representations."""

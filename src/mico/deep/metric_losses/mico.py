@@ -49,6 +49,13 @@ class MICo(AbstractPairLoss):
         """Make the loss of a preset; beside continuous actions the second state is seen as in the released code."""
         return cls(alpha=alpha, second="frozen") if actions == "continuous" else cls(alpha=alpha)
 
+    @property
+    def angle_weight(self):
+        return self.beta
+
+    def describe_distance(self, distance):
+        return f"MICo's {'U' if distance == 'learnt' else 'reduced distance βθ'}, β = {float(self.beta):g}"
+
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return distances(x, y, self.beta)
 

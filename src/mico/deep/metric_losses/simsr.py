@@ -37,5 +37,8 @@ class SimSR(AbstractPairLoss):
         """Make the loss of a preset, which leaves SimSR its own weight."""
         return cls()
 
+    def describe_distance(self, distance):
+        return "SimSR's 1 − cos"
+
     def pairwise(self, x: Float[Array, "B D"], y: Float[Array, "C D"]) -> Float[Array, "B C"]:
         return 1 - pairwise_cosine(x, y).cosine

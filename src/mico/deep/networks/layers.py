@@ -130,7 +130,7 @@ class Conv(eqx.Module):
 
 
 class LibraryConv(eqx.Module):
-    """The same as JAX's own convolution: quicker for many pictures, but only if one network is at work alone."""
+    """A `Conv` by JAX's own convolution: faster for many pictures, but only if one network is updated alone."""
 
     layer: Conv
 
@@ -141,7 +141,7 @@ class LibraryConv(eqx.Module):
 
 
 def with_library_convolutions(tree: Any) -> Any:
-    """The same layers, their convolutions done by JAX's own."""
+    """Replace each `Conv` in a tree by a `LibraryConv` of its weights."""
 
     def is_conv(layer: Any) -> bool:
         return isinstance(layer, Conv)

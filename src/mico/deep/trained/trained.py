@@ -9,11 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from mico.deep.agents import AbstractAgent, AbstractValueAgent
+from mico.deep.agents import AbstractAgent
 from mico.deep.config.run import Run, describe, revive
 from mico.deep.fleet import compilation_cache
 from mico.deep.learner.state import init_params
-from mico.deep.metric_losses import AbstractMetricLoss, MICo
+from mico.deep.metric_losses import AbstractMetricLoss
 from mico.deep.trained.evaluate import evaluate
 from mico.deep.training.run_folder import PROBLEM_FOLDER
 from mico.deep.training.weights import load_parameters
@@ -106,7 +106,7 @@ class Trained:
             (4,)
         """
         agent = self.settings.agent
-        if not isinstance(agent, AbstractValueAgent):
+        if agent.actions == "continuous":
             raise ValueError(
                 f"predict needs an agent with a value for each action, but the actions of {self.settings.env.name} are"
                 " vectors: act gives the mean action"
@@ -160,9 +160,8 @@ class Trained:
             >>> trained.distance(np.eye(17)[0], np.eye(17)).shape
             (17,)
         """
-        metric = MICo() if self.settings.metric is None else self.settings.metric
         (x, x_single), (y, y_single) = self._batch(one), self._batch(other)
-        found = np.asarray(_measured(metric, self.params, x, y))
+        found = np.asarray(_measured(self.settings.measure, self.params, x, y))
         found = found[0] if x_single else found
         found = found[..., 0] if y_single else found
         return float(found) if found.ndim == 0 else found
@@ -206,10 +205,10 @@ class Trained:
 
 @jax.jit
 def _values(
-    agent: AbstractValueAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
+    agent: AbstractAgent, params: Params, seed: int | Int[Array, ""], batch: Shaped[Array, "B ..."]
 ) -> Float[Array, "B A"]:
     key, _ = jax.random.split(jax.random.key(seed))  # as acting does
-    return jax.vmap(lambda one: agent.q_values(params.head, params.encoder(one), key))(batch)
+    return jax.vmap(lambda one: agent.predict(params, one, key).action_values)(batch)
 
 
 @jax.jit

@@ -89,7 +89,7 @@ def _rows(values: Shaped[np.ndarray, "..."], length: int, what: str) -> Shaped[n
 
 
 def _numbered(labels: Any) -> Int[np.ndarray, " S"]:
-    """The same classes under the numbers 0, 1, … in order of first appearance."""
+    """Number classes 0, 1, … in order of first appearance."""
     given = np.asarray(labels)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
         raise ValueError(f"block must be a vector of integers, one a state, not {given.dtype} {list(given.shape)}")

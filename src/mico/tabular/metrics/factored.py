@@ -175,7 +175,7 @@ def _projected(
 def _dense(
     chain: Chain, steps: RewardSteps, goal: float, *_: object
 ) -> tuple[Float[np.ndarray, "S r"], Float[np.ndarray, " S"], float, int]:
-    """The same by doubling: with so many features M has no small rank to gain from."""
+    """Compute the factors by doubling: with so many features M has no small rank to gain from."""
     reward = steps.features @ np.sqrt(steps.jumps)
     gram = steps.features @ steps.features.T
     solution = doubling(chain.dense_transition(), gram, chain.discount, tolerance=goal / 2)

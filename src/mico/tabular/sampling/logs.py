@@ -25,7 +25,7 @@ class Transitions(NamedTuple):
     ratio: Float[np.ndarray, " T"] | float = 1.0
 
     def with_ratio(self, target: Any, behaviour: Any) -> "Transitions":
-        """The same log, weighted so that what `behaviour` did speaks for `target`; both are arrays [S, A]."""
+        """Weight the log so that what `behaviour` did speaks for `target`; both are arrays [S, A]."""
         shape = np.shape(target)
         if len(shape) != 2:
             raise ValueError(f"target must have shape [S, A], but has {list(shape)}")

@@ -22,7 +22,7 @@ class RewardSteps(NamedTuple):
     rounded_by: float  # the most that a reward was moved, and what rounding does besides: see `_rounding`
 
     def scaled(self) -> tuple["RewardSteps", float]:
-        """The same in a unit in which rewards are about 1, and that unit: a power of 4, so that nothing is rounded."""
+        """Choose a unit in which rewards are about 1, a power of 4 so that nothing is rounded; return it last."""
         span = float(self.jumps.sum())
         unit = 4.0 ** round(np.log2(max(span, 1e-290)) / 2) if span else 1.0  # 1 over it is a number, too
         return RewardSteps(self.features / np.sqrt(unit), self.jumps / unit, self.rounded_by / unit), unit

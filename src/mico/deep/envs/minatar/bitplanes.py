@@ -21,7 +21,7 @@ def spread(bit: Bool[Array, "..."] | bool) -> Bits:
 
 
 def digits(value: Int[Array, "..."] | int, count: int) -> Digits:
-    """The same value in all places."""
+    """Make digits that have this value in every place."""
     return tuple(spread(((value >> digit) & 1) != 0) for digit in range(count))
 
 

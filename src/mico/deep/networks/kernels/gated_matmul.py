@@ -34,7 +34,7 @@ def has_kernels() -> bool:
 
 
 def plain(phi: Phi, gates: Gates, weight: Weight) -> Product:
-    """The same as XLA does it."""
+    """Compute the gated product by XLA."""
     return jnp.einsum("...d,hd->...h", phi[:, None, :] * gates, weight)
 
 
@@ -48,7 +48,7 @@ def fits(phi: Phi, gates: Gates, weight: Weight) -> bool:
 
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def fused(phi: Phi, gates: Gates, weight: Weight, interpret: bool) -> Product:
-    """The same by a kernel, for sizes that fit; without a GPU it can be interpreted."""
+    """Compute the gated product by a kernel, for sizes that fit; without a GPU it can be interpreted."""
     (states, features), count, outputs = phi.shape, gates.shape[0], weight.shape[0]
     each = _ROWS // count
     some = pl.BlockSpec((each, features), lambda part: (part, 0))

@@ -16,7 +16,7 @@ _NOTHING, _ZEROS = [(0, 0), (0, 0)], [(1, 1), (1, 1)]  # around a picture
 
 
 class SpaceToDepthConvs(eqx.Module):
-    """The same as convolutions of 3×3 with a ReLU after each, the four pixels of a block being channels of one.
+    """Convolutions of 3×3 with a ReLU after each, computed over blocks whose four pixels are channels of one.
 
     A block of outputs sees two by two blocks of inputs if these begin one pixel before it. So blocks begin at pixel −1
     and at pixel 0 in turn, and at 0 in the end. From −1 on they reach out of the picture, where all must stay 0.
