@@ -3,6 +3,7 @@
 import dataclasses
 from functools import cache
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +15,7 @@ from mico.deep.learner import acting, update
 from mico.deep.learner.state import init_state
 from mico.deep.metric_losses import MICo
 from mico.deep.replay.replay import Replay
-from mico.deep.types import Representations, Timestep, Views
+from mico.deep.types import Params, Representations, Timestep, Views
 from small_runs import NETWORK, SMALL, small_agent, small_batch, small_run, two_networks
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -43,7 +44,8 @@ def loss(agent):
 
 
 def changes_the_loss(name, field, one, other):
-    soft = {"temperature": 0.5} if name == "m-iqn" else {}  # by default its policy is all but greedy here
+    # M-IQN's policy would be all but greedy here, and SAC's loss of a temperature of 1 is 0.
+    soft = {"m-iqn": {"temperature": 0.5}, "sac": {"initial_temperature": 0.25}}.get(name, {})
     agents = [small_agent(name, **(soft | {field: value})) for value in (one, other)]
     assert abs(loss(agents[0]) - loss(agents[1])) > 1e-3
 
@@ -126,8 +128,35 @@ def priorities_change(name, field, one, other):
 def followed(name, field, one, other):
     for value in (one, other):
         rule = small_agent(name, **{field: value}).target_rule(None)
-        found = rule.follow({"weight": jnp.asarray([1.0, 2.0])}, {"weight": jnp.asarray([3.0, -2.0])})
-        np.testing.assert_allclose(found["weight"], [1 + 2 * value, 2 - 4 * value], rtol=1e-6)
+        found = rule.follow(*(Params(jnp.asarray(weight), None, None) for weight in ([1.0, 2.0], [3.0, -2.0])))
+        np.testing.assert_allclose(found.encoder, [1 + 2 * value, 2 - 4 * value], rtol=1e-6)
+
+
+def deviations(name, field, one, other):
+    """Within the bounds or beyond them, where what the actor says of them is far above."""
+    largest = []
+    for value in (one, other):
+        head = two_networks(small_run(small_agent(name, **{field: value}), MICo(), seed=0))[0].head
+        head = eqx.tree_at(lambda head: head.actor.layers[-1].bias, head, replace_fn=lambda bias: bias + 30)
+        largest.append(float(head.policy(jnp.ones(5)).log_deviation.max()))
+    assert largest[0] == 2
+    assert largest[1] > 20
+
+
+def learnt_projection(name, field, one, other):
+    """Whether the loss has a gradient by the actor's projection."""
+    reaches = []
+    for value in (one, other):
+        run = small_run(small_agent(name, **{field: value}), MICo(), seed=0)
+        params, target = two_networks(run)
+        batch = small_batch(run.env.spec)
+
+        def total(params, run=run, target=target, batch=batch):
+            each, other = run.agent.loss(params, target, Views(run.agent, params, target, batch), batch, KEY)
+            return each.mean() + other
+
+        reaches.append(any(np.any(leaf) for leaf in jax.tree.leaves(jax.grad(total)(params).head.projection)))
+    assert reaches == [True, False]
 
 
 def head_shape(name, field, one, other):
@@ -190,6 +219,10 @@ CHECKS = {
     "target_rate": (followed, 0.2, 0.75),
     "reward_scale": (changes_the_loss, 1.0, 0.1),
     "entropy": (changes_the_loss, -0.5, -1.0),
+    "initial_temperature": (changes_the_loss, 1.0, 0.5),
+    "temperature_loss": (changes_the_loss, "log-temperature", "temperature"),
+    "log_std": (deviations, "bounded", "unbounded"),
+    "actor_projection": (learnt_projection, "learnt", "fixed"),
     "next_action": (changes_the_loss, "sampled", "mean"),
     "critics_read": (changes_the_loss, "representation", "actor"),
 }
