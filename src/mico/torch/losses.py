@@ -8,13 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from mico.torch.pairing import AbstractPairLoss, Horizon, Second, check_number
+from mico import _pair_loss_fields as fields
+from mico.torch.pairing import AbstractPairLoss, check_number
 from mico.torch.vectors import inner_products, pairwise_cosine
 
 _ROUNDING = 16  # squared sines up to this many units of rounding, which a long product may gather, are taken for 0
 
 
 @final
+@fields.explain_fields(fields.MICO)
 @dataclass(frozen=True)
 class MICoLoss(AbstractPairLoss):
     r"""MICo (Castro et al., 2021): norms and angles of representations learn the MICo distance.
@@ -22,20 +24,7 @@ class MICoLoss(AbstractPairLoss):
     $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma^n U_{\bar\omega}(x', y') - U_\omega(x, y))]$ over pairs, with
     $U(x, y) = \tfrac12(\|\phi_x\|^2 + \|\phi_y\|^2) + \beta\,\theta(\phi_x, \phi_y)$, where θ is the angle.
 
-    Args:
-        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
-            does not apply it.
-        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
-        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself, whose U is learnt too low.
-        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
-            (`"frozen"`), or the `"online"` one with gradients.
-        error: ρ, the `"huber"` or the `"squared"` error.
-        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `PairBatch.first_step`.
-        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
-            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `PairBatch.terminal` and `PairBatch.sink`).
-        beta: β, the weight of the angle, at least 0.
+    Calling the loss does not apply its weight α.
 
     Raises:
         ValueError: If a field has no such value.
@@ -51,7 +40,7 @@ class MICoLoss(AbstractPairLoss):
         (2, 2)
     """
 
-    beta: float = 0.1
+    beta: float = fields.BETA.default
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,6 +52,7 @@ class MICoLoss(AbstractPairLoss):
 
 
 @final
+@fields.explain_fields(fields.PAIR_LOSS)
 @dataclass(frozen=True)
 class KSMeLoss(AbstractPairLoss):
     r"""KSMe (Castro et al., 2023): products of representations learn a kernel whose distance is the reduced MICo.
@@ -70,19 +60,7 @@ class KSMeLoss(AbstractPairLoss):
     $\mathcal L = \mathbb E\,[\rho(1 - \tfrac12|r_x - r_y| + \gamma^n k_{\bar\omega}(x', y') - k_\omega(x, y))]$ over
     pairs, with $k(x, y) = \langle\phi_x, \phi_y\rangle$, large where states are similar.
 
-    Args:
-        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
-            does not apply it.
-        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
-        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
-        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
-            (`"frozen"`), or the `"online"` one with gradients.
-        error: ρ, the `"huber"` or the `"squared"` error.
-        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `PairBatch.first_step`.
-        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
-            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `PairBatch.terminal` and `PairBatch.sink`).
+    Calling the loss does not apply its weight α.
 
     Raises:
         ValueError: If a field has no such value.
@@ -105,25 +83,14 @@ class KSMeLoss(AbstractPairLoss):
 
 
 @final
+@fields.explain_fields(fields.SIMSR)
 @dataclass(frozen=True)
 class SimSRLoss(AbstractPairLoss):
     r"""SimSR (Zang et al., 2022): directions of representations learn a behavioural distance, $d = 1 - \cos$.
 
     $\mathcal L = \mathbb E\,[\rho(|r_x - r_y| + \gamma\, d_{\bar\omega}(x', y') - d_\omega(x, y))]$ over pairs.
 
-    Args:
-        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
-            does not apply it.
-        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
-        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
-        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
-            (`"frozen"`), or the `"online"` one with gradients.
-        error: ρ, the `"huber"` or the `"squared"` error.
-        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `PairBatch.first_step`; without it the transitions are taken to be of one step.
-        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
-            without rewards that is never left, seen as the all-zero observation (`"absorbing"`, which needs
-            `PairBatch.terminal` and `PairBatch.sink`).
+    Calling the loss does not apply its weight α.
 
     Raises:
         ValueError: If a field has no such value.
@@ -136,9 +103,9 @@ class SimSRLoss(AbstractPairLoss):
         0.5
     """
 
-    alpha: float = 0.5
-    second: Second = "online"
-    horizon: Horizon = "one-step"
+    alpha: float = fields.SIMSR["alpha"].default
+    second: fields.Second = fields.SIMSR["second"].default
+    horizon: fields.Horizon = fields.SIMSR["horizon"].default
 
     def pairwise(self, x: Float[Tensor, "*n B D"], y: Float[Tensor, "*n C D"]) -> Float[Tensor, "*n B C"]:
         r"""Compute $1 - \cos$ of every x with every y."""

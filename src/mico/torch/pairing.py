@@ -1,8 +1,9 @@
 """Losses over pairs of transitions: which pairs a batch has, their targets, and the mean of their errors."""
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Real
 from typing import Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -12,8 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import huber_loss, mse_loss
 
-Second = Literal["target", "frozen", "online"]
-Horizon = Literal["n-step", "one-step"]
+from mico import _pair_loss_fields as fields
 
 ELEMENTWISE_LOSSES = {"huber": huber_loss, "squared": mse_loss}
 
@@ -89,39 +89,29 @@ class PairValues(NamedTuple):
         return torch.where(self.mask, values, 0.0).sum() / self.mask.sum().clamp(min=1)
 
 
+@fields.explain_fields(fields.PAIR_LOSS)
 @dataclass(frozen=True)
 class AbstractPairLoss(ABC):
     r"""$\mathbb E\,[\rho(f(|r_x - r_y|) + \gamma^n m_{\bar\omega}(x', y') - m_\omega(x, y))]$ over pairs of a batch.
 
     To define a loss of your own, subclass it as a frozen dataclass and define `pairwise`, the $m$ that is learnt of a
     pair; override `reward_term` if the rewards enter the target otherwise than as $|r_x - r_y|$. Fields, names and
-    defaults are those of the JAX losses in `mico.deep.metric_losses`.
-
-    Args:
-        alpha: Weight of this loss in [0, 1], for the code that adds it to a TD loss of weight 1 − α. Calling the loss
-            does not apply it.
-        pairs: `"all"` ordered pairs of the batch, or each row with one other row, `"shuffled"`.
-        self_pairs: `"include"` or `"exclude"` the pairs of a row with itself.
-        second: Which network sees the second state of a pair: the `"target"` network, the online one without gradients
-            (`"frozen"`), or the `"online"` one with gradients.
-        error: ρ, the `"huber"` or the `"squared"` error.
-        horizon: `"n-step"`, rewards and discounts of the transitions as they are, or `"one-step"`, those of
-            `PairBatch.first_step`.
-        terminals: After a terminal transition comes the next observation as it was replayed (`"bootstrap"`), or a state
-            without rewards that is never left, seen as the all-zero observation (`"absorbing"`).
+    defaults are those of the JAX losses in `mico.deep.metric_losses`. Calling a loss does not apply its weight α. With
+    `horizon="one-step"` the first steps are those of `PairBatch.first_step`; `terminals="absorbing"` asks for
+    `PairBatch.terminal` and `PairBatch.sink`.
     """
 
-    alpha: float = 0.01
-    pairs: Literal["all", "shuffled"] = "all"
-    self_pairs: Literal["include", "exclude"] = "include"
-    second: Second = "target"
-    error: Literal["huber", "squared"] = "huber"
-    horizon: Horizon = "n-step"
-    terminals: Literal["bootstrap", "absorbing"] = "bootstrap"
+    alpha: float = fields.ALPHA.default
+    pairs: fields.Pairs = fields.PAIRS.default
+    self_pairs: fields.SelfPairs = fields.SELF_PAIRS.default
+    second: fields.Second = fields.SECOND.default
+    error: fields.Error = fields.ERROR.default
+    horizon: fields.Horizon = fields.HORIZON.default
+    terminals: fields.Terminals = fields.TERMINALS.default
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
-        for field in fields(self):
+        for field in dataclasses.fields(self):
             value, choices = getattr(self, field.name), get_args(hints[field.name])
             if get_origin(hints[field.name]) is Literal and value not in choices:
                 raise ValueError(f"{field.name} must be one of {', '.join(choices)}, got {value!r}")

@@ -11,12 +11,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from mico._pair_loss_fields import BETA, Second
 from mico.deep.elementwise_losses import huber
 from mico.deep.fields import check_choices, check_minimum, check_range, static_field, traced_field
 from mico.deep.metric_losses.dbc_models import DiagonalGaussian, LatentModels
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.metric_losses.mico import angle, distance, distances
-from mico.deep.metric_losses.pair_loss import Second
 from mico.deep.types import Batch, FirstStep, Spec, Views
 
 Variant = Literal["paper", "original", "rewrite"]
@@ -147,9 +147,7 @@ class DBCMICo(AbstractModelLoss):
     one. Models are learnt as by DBC, and shape the representation beside it.
     """
 
-    beta: float = traced_field(
-        0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
-    )
+    beta: float = traced_field(BETA.default, BETA.purpose)
     second: Second = static_field(
         "target",
         "Network that represents the second state of a pair: the target network, the online network without a"

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from mico import _pair_loss_fields as declared
 from mico.deep.fields import check_range, traced_field
 from mico.deep.metric_losses.cosine import pairwise_cosine
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
@@ -37,9 +38,7 @@ class MICo(AbstractPairLoss):
     The defaults are those of the released code; each other value is another reading of the paper (docs/deviations.md).
     """
 
-    beta: float = traced_field(
-        0.1, "Weight β of the angle between representations in MICo's parametrisation of the distance."
-    )
+    beta: float = traced_field(declared.BETA.default, declared.BETA.purpose)
 
     def __check_init__(self) -> None:
         check_range(self, beta=(0.0, float("inf")))

@@ -7,13 +7,11 @@ import jax.numpy as jnp
 from array_api_compat import is_torch_array
 from jaxtyping import Array, Bool, Float, Key, Num
 
+from mico import _pair_loss_fields as declared
 from mico.deep.elementwise_losses import ELEMENTWISE_LOSSES
 from mico.deep.fields import check_choices, check_range, static_field, traced_field
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
 from mico.deep.types import Batch, FirstStep, Sink, Spec, Views
-
-Second = Literal["target", "frozen", "online"]
-Horizon = Literal["n-step", "one-step"]
 
 
 class PairBatch(NamedTuple):
@@ -39,28 +37,13 @@ class AbstractPairLoss(AbstractMetricLoss):
     A loss says what m it learns of a pair, and what f makes of the gap of rewards.
     """
 
-    alpha: float = traced_field(
-        0.01, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline."
-    )
-    pairs: Literal["all", "shuffled"] = static_field(
-        "all", "Which states of a batch are compared: all ordered pairs, or each state with one other."
-    )
-    self_pairs: Literal["include", "exclude"] = static_field(
-        "include", "Whether the pairs contain a state paired with itself."
-    )
-    second: Second = static_field(
-        "target",
-        "Network that represents the second state of a pair: the target network, the online network without a"
-        " gradient (frozen), or the online network with one.",
-    )
-    error: Literal["huber", "squared"] = static_field("huber", "Loss of the error of a pair.")
-    horizon: Horizon = static_field(
-        "n-step", "Rewards and discount of the target: those of the agent's n-step return, or of one step."
-    )
-    terminals: Literal["bootstrap", "absorbing"] = static_field(
-        "bootstrap",
-        "State after a terminal: the next state that the replay holds, or an absorbing state without rewards.",
-    )
+    alpha: float = traced_field(declared.ALPHA.default, declared.ALPHA.purpose)
+    pairs: declared.Pairs = static_field(declared.PAIRS.default, declared.PAIRS.purpose)
+    self_pairs: declared.SelfPairs = static_field(declared.SELF_PAIRS.default, declared.SELF_PAIRS.purpose)
+    second: declared.Second = static_field(declared.SECOND.default, declared.SECOND.purpose)
+    error: declared.Error = static_field(declared.ERROR.default, declared.ERROR.purpose)
+    horizon: declared.Horizon = static_field(declared.HORIZON.default, declared.HORIZON.purpose)
+    terminals: declared.Terminals = static_field(declared.TERMINALS.default, declared.TERMINALS.purpose)
 
     def __check_init__(self) -> None:
         check_choices(self)

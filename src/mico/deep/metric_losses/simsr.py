@@ -4,10 +4,11 @@ from typing import Literal, final
 
 from jaxtyping import Array, Float
 
+from mico import _pair_loss_fields as declared
 from mico.deep.fields import static_field, traced_field
 from mico.deep.metric_losses.cosine import pairwise_cosine
 from mico.deep.metric_losses.metric_loss import AbstractMetricLoss
-from mico.deep.metric_losses.pair_loss import AbstractPairLoss, Horizon, Second
+from mico.deep.metric_losses.pair_loss import AbstractPairLoss
 
 
 @final
@@ -22,15 +23,9 @@ class SimSR(AbstractPairLoss):
     there the agent's loss and this one take steps in turn, for which $\alpha = \tfrac12$ stands in here.
     """
 
-    alpha: float = traced_field(0.5, "Weight α of the metric loss; the TD loss has weight 1 − α, so 0 is the baseline.")
-    second: Second = static_field(
-        "online",
-        "Network that represents the second state of a pair: the target network, the online network without a"
-        " gradient (frozen), or the online network with one.",
-    )
-    horizon: Horizon = static_field(
-        "one-step", "Rewards and discount of the target: those of one step, or of the agent's n-step return."
-    )
+    alpha: float = traced_field(declared.SIMSR["alpha"].default, declared.ALPHA.purpose)
+    second: declared.Second = static_field(declared.SIMSR["second"].default, declared.SECOND.purpose)
+    horizon: declared.Horizon = static_field(declared.SIMSR["horizon"].default, declared.HORIZON.purpose)
 
     @classmethod
     def for_preset(cls, alpha: float, actions: Literal["discrete", "continuous"]) -> AbstractMetricLoss:
