@@ -89,8 +89,8 @@ def check_class(base: type | tuple[type, ...], *, needs_defaults: bool) -> Calla
     return check
 
 
-def class_path(kind: type) -> str:
-    """Where a class is defined, as "module:Class"."""
+def class_path(kind: type | Callable[..., Any]) -> str:
+    """Name where a class or a function is defined, as "module:Class"."""
     return f"{kind.__module__}:{kind.__qualname__}"
 
 

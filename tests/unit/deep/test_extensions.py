@@ -128,6 +128,7 @@ def test_a_registered_class_is_chosen_described_and_made_again(open_registries):
     described = json.loads(json.dumps(describe(run)))
     assert described["env"] == {"name": "line", "length": 6, "class": f"{__name__}:Line"}
     assert described["metric"]["class"] == f"{__name__}:Bounded"
+    assert described["network"]["class"].startswith(f"{__name__}:")
     assert describe(revive(described)) == describe(run)
     check_reloadable(run)
 
@@ -161,6 +162,11 @@ def test_what_an_unregistered_name_of_a_file_needs_is_said_and_nothing_is_import
     described = describe(small_run(seed=0))
     described["agent"] |= {"name": "who", "class": "not_there.agents:Who"}
     with pytest.raises(ValueError, match=r"agent 'who' \(not_there.agents:Who\).* --import not_there.agents"):
+        revive(described)
+    described = describe(small_run(seed=0))
+    assert "class" not in described["network"]
+    described["network"] |= {"encoder": "wide", "class": "not_there.eyes:wide"}
+    with pytest.raises(ValueError, match=r"encoder 'wide' \(not_there.eyes:wide\).* --import not_there.eyes"):
         revive(described)
 
 

@@ -18,7 +18,7 @@ from mico.deep.envs import ENVS, AbstractEnv, AbstractHostEnv, environment
 from mico.deep.extensions import class_path
 from mico.deep.fields import check_choices, check_minimum, check_range, flatten, static_field, traced_field
 from mico.deep.metric_losses import METRIC_LOSSES, AbstractMetricLoss, MICo
-from mico.deep.networks.encoders import NetworkConfig
+from mico.deep.networks.encoders import ENCODERS, NetworkConfig
 from mico.deep.replay.replay import Replay, Window
 
 Acting = Literal["after-learning", "while-learning"]
@@ -127,14 +127,16 @@ class Run(eqx.Module):
 def describe(run: Run) -> dict[str, Any]:
     """Describe a run as JSON holds it; `revive` makes it again.
 
-    The class of a part that does not come from this package stands beside the part's name as "module:Class".
+    The class of a part that does not come from this package stands beside the part's name as "module:Class", and so
+    does an encoder's function.
     """
+    encoder = ENCODERS[run.network.encoder]
     env = {"name": run.env.name, **run.env.settings()}
     return {
         "agent": _named(run.agent, AGENTS),
         "metric": None if run.metric is None else _named(run.metric, METRIC_LOSSES),
         "env": env if _is_ours(type(run.env)) else env | {"class": class_path(type(run.env))},
-        "network": _fields(run.network),
+        "network": _fields(run.network) | ({} if _is_ours(encoder) else {"class": class_path(encoder)}),
         "replay": _fields(run.replay),
         "schedule": _fields(run.schedule),
         "seed": int(run.seed),
@@ -145,19 +147,22 @@ def revive(described: dict[str, Any]) -> Run:
     """Make the run that `describe` described.
 
     Raises:
-        ValueError: If the agent, the metric loss or the environment is not registered here; a file never makes this
-            import anything.
+        ValueError: If the agent, the metric loss, the environment or the encoder is not registered here; a file never
+            makes this import anything.
     """
     parts = {name: dict(part) if isinstance(part, dict) else part for name, part in complete(described).items()}
-    agent, metric, env = parts["agent"], parts["metric"], parts["env"]
+    agent, metric, env, network = (parts[name] for name in ("agent", "metric", "env", "network"))
     env_kind, env_name = env.pop("class", None), env.pop("name")
     if env_kind is not None and env_name.partition("/")[0] not in ENVS:
         raise ValueError(_unregistered("environment", env_name, env_kind))
+    layers = network.pop("class", None)
+    if layers is not None and network["encoder"] not in ENCODERS:
+        raise ValueError(_unregistered("encoder", network["encoder"], layers))
     return Run(
         _registered("agent", agent, AGENTS)(**agent),
         None if metric is None else _registered("metric loss", metric, METRIC_LOSSES)(**metric),
         environment(env_name, **env),
-        NetworkConfig(**parts["network"]),
+        NetworkConfig(**network),
         Replay(**parts["replay"]),
         Schedule(**parts["schedule"]),
         described["seed"],
@@ -205,7 +210,7 @@ def _unregistered(word: str, name: str, kind: str) -> str:
     return f"{word} {name!r} ({kind}) is not registered here: import {module} first, or give --import {module}"
 
 
-def _is_ours(kind: type) -> bool:
+def _is_ours(kind: Any) -> bool:
     return kind.__module__.partition(".")[0] == "mico"
 
 
