@@ -15,7 +15,7 @@ from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.heads import Head
 from mico.deep.networks.kernels.gated_matmul import gated_product
 from mico.deep.networks.layers import Dense, Precision, float_dtype
-from mico.deep.types import Representations
+from mico.deep.types import Batch, Params, Representations, Views
 
 
 class QuantileHead(eqx.Module):
@@ -72,13 +72,15 @@ class AbstractImplicitAgent(AbstractValueAgent):
         check_range(self, kappa=(0.0, float("inf")))
         check_minimum(self, num_quantiles=1, num_target_quantiles=1, num_policy_quantiles=1, num_cosines=1)
 
-    def make_head(self, size, num_actions, network, *, key):
+    def make_head(self, size: int, num_actions: int, network: NetworkConfig, *, key: Key[Array, ""]) -> QuantileHead:
         return QuantileHead(size, num_actions, network, self.num_cosines, key=key)
 
-    def q_values(self, head, phi, key):
+    def q_values(self, head: QuantileHead, phi: Float[Array, "*B D"], key: Key[Array, ""]) -> Float[Array, "*B A"]:
         return head(phi, jax.random.uniform(key, (self.num_policy_quantiles,))).mean(axis=-2)
 
-    def loss(self, params, target, views, batch, key):
+    def loss(
+        self, params: Params, target: Params, views: Views, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " B"], Float[Array, ""]]:
         if self.fractions == "each":
             return super().loss(params, target, views, batch, key)
         states = Representations(views.online, views.target, views.target_next)
@@ -86,7 +88,14 @@ class AbstractImplicitAgent(AbstractValueAgent):
         transitions = Transition(batch.action, batch.reward, batch.discount)
         return jax.vmap(self.regression, in_axes=(None, 0, 0))(tau, found, transitions), jnp.zeros(())
 
-    def td_loss(self, head, target, phi, transition, key):
+    def td_loss(
+        self,
+        head: QuantileHead,
+        target: QuantileHead,
+        phi: Representations,
+        transition: Transition,
+        key: Key[Array, ""],
+    ) -> Float[Array, ""]:
         return self.regression(*self.quantiles(head, target, phi, key), transition)
 
     def quantiles(
@@ -115,8 +124,10 @@ class AbstractImplicitAgent(AbstractValueAgent):
 class IQN(AbstractImplicitAgent):
     """IQN (Dabney et al., 2018b): quantile regression at sampled fractions."""
 
-    def target_values(self, target, phi, key):
+    def target_values(self, target: QuantileHead, phi: Representations, key: Key[Array, ""]) -> Float[Array, "*B A"]:
         return self.q_values(target, phi.target_next, key)
 
-    def target_quantiles(self, transition, z_next, values):
+    def target_quantiles(
+        self, transition: Transition, z_next: Float[Array, "A M"], values: Float[Array, " A"]
+    ) -> Float[Array, " M"]:
         return td.quantile_target(transition.reward, transition.discount, z_next, values)

@@ -3,11 +3,14 @@
 from typing import Literal
 
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
 
 from mico.deep.agents import td
-from mico.deep.agents.value_agent import AbstractValueAgent
+from mico.deep.agents.value_agent import AbstractValueAgent, Transition
 from mico.deep.fields import check_minimum, check_range, static_field, traced_field
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.heads import Head
+from mico.deep.types import Representations
 
 
 class QRDQN(AbstractValueAgent):
@@ -28,13 +31,15 @@ class QRDQN(AbstractValueAgent):
         check_minimum(self, num_quantiles=1)
         check_range(self, kappa=(0.0, float("inf")))
 
-    def make_head(self, size, num_actions, network, *, key):
+    def make_head(self, size: int, num_actions: int, network: NetworkConfig, *, key: Key[Array, ""]) -> Head:
         return Head(size, num_actions, self.num_quantiles, network, key=key)
 
-    def q_values(self, head, phi, key):
+    def q_values(self, head: Head, phi: Float[Array, " D"], key: Key[Array, ""]) -> Float[Array, " A"]:
         return head(phi).mean(axis=-1)
 
-    def td_loss(self, head, target, phi, transition, key):
+    def td_loss(
+        self, head: Head, target: Head, phi: Representations, transition: Transition, key: Key[Array, ""]
+    ) -> Float[Array, ""]:
         fractions = (jnp.arange(self.num_quantiles) + 0.5) / self.num_quantiles
         z_next = target(phi.target_next)
         goal = td.quantile_target(transition.reward, transition.discount, z_next, z_next.mean(axis=-1))

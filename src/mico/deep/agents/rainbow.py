@@ -2,11 +2,14 @@
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
 
 from mico.deep.agents import td
-from mico.deep.agents.value_agent import AbstractValueAgent
+from mico.deep.agents.value_agent import AbstractValueAgent, Transition
 from mico.deep.fields import check_minimum, check_range, static_field, traced_field
+from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.networks.heads import Head
+from mico.deep.types import Representations
 
 
 class Rainbow(AbstractValueAgent):
@@ -20,14 +23,16 @@ class Rainbow(AbstractValueAgent):
         check_minimum(self, num_atoms=2)
         check_range(self, support=(1e-6, float("inf")))
 
-    def atoms(self):
+    def atoms(self) -> Float[Array, " K"]:
         return self.support * jnp.linspace(-1.0, 1.0, self.num_atoms)
 
-    def make_head(self, size, num_actions, network, *, key):
+    def make_head(self, size: int, num_actions: int, network: NetworkConfig, *, key: Key[Array, ""]) -> Head:
         return Head(size, num_actions, self.num_atoms, network, key=key)
 
-    def q_values(self, head, phi, key):
+    def q_values(self, head: Head, phi: Float[Array, " D"], key: Key[Array, ""]) -> Float[Array, " A"]:
         return jax.nn.softmax(head(phi)) @ self.atoms()
 
-    def td_loss(self, head, target, phi, transition, key):
+    def td_loss(
+        self, head: Head, target: Head, phi: Representations, transition: Transition, key: Key[Array, ""]
+    ) -> Float[Array, ""]:
         return td.categorical(head(phi.online), *transition, target(phi.target_next), self.atoms())

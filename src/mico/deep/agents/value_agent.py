@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from mico.deep.agents.agent import AbstractAgent, Prediction
-from mico.deep.networks.encoders import NetworkConfig
-from mico.deep.types import Params, Representations
+from mico.deep.networks.encoders import NetworkConfig, RepresentationSizes
+from mico.deep.types import Batch, Params, Representations, Spec, Views
 
 
 class Transition(NamedTuple):
@@ -39,7 +39,7 @@ class AbstractValueAgent(AbstractAgent):
     ) -> Float[Array, ""]:
         """The loss of one transition."""
 
-    def init(self, sizes, spec, network, *, key):
+    def init(self, sizes: RepresentationSizes, spec: Spec, network: NetworkConfig, *, key: Key[Array, ""]) -> Any:
         return self.make_head(sizes.phi, spec.num_actions, network, key=key)
 
     def act(
@@ -54,14 +54,16 @@ class AbstractValueAgent(AbstractAgent):
         """Choose the action of the highest value, or with probability ε any; they explore by ε alone."""
         return greedy(self.q_values(params.head, params.encoder(observation), keys[0]), epsilon, keys[1])
 
-    def loss(self, params, target, views, batch, key):
+    def loss(
+        self, params: Params, target: Params, views: Views, batch: Batch, key: Key[Array, ""]
+    ) -> tuple[Float[Array, " B"], Float[Array, ""]]:
         states = Representations(views.online, views.target, views.target_next)
         transitions = Transition(batch.action, batch.reward, batch.discount)
         each = jax.vmap(self.td_loss, in_axes=(None, None, 0, 0, 0))
         keys = jax.random.split(key, batch.reward.size)
         return each(params.head, target.head, states, transitions, keys), jnp.zeros(())
 
-    def predict(self, params, observation, key):
+    def predict(self, params: Params, observation: Shaped[Array, "..."], key: Key[Array, ""]) -> Prediction:
         q = self.q_values(params.head, params.encoder(observation), key)
         return Prediction(q, q.max())
 

@@ -13,8 +13,7 @@ from mico.deep.fleet import pinned_io
 from mico.deep.fleet.batching import update_fleet
 from mico.deep.fleet.jax_engine import COMPILER_OPTIONS
 from mico.deep.learner import acting
-from mico.deep.learner.keys import play_keys
-from mico.deep.learner.state import EnvCarry, TrainState, UpdateMetrics, init_state
+from mico.deep.learner.state import EnvCarry, TrainState, UpdateMetrics, init_state, play_keys
 from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Params, Timestep
 

@@ -13,8 +13,7 @@ from mico.deep.envs import AbstractEnv
 from mico.deep.fields import flatten
 from mico.deep.fleet.batching import diagnose_fleet
 from mico.deep.learner import acting, update
-from mico.deep.learner.keys import play_keys, reset_key
-from mico.deep.learner.state import EnvCarry, EpisodeEnd, TrainState, UpdateMetrics, init_state
+from mico.deep.learner.state import EnvCarry, EpisodeEnd, TrainState, UpdateMetrics, init_state, play_keys, reset_key
 from mico.deep.types import Params, Timestep
 
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself

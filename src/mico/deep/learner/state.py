@@ -1,16 +1,20 @@
-"""The training state of one run: what changes while it trains, and how it starts."""
+"""The training state of one run: what changes while it trains, how it starts, and the keys of its random draws.
+
+Every draw follows from the run's seed, a stream and a step.
+"""
 
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from mico.deep.config.run import Run
-from mico.deep.learner.keys import INIT, stream_key
 from mico.deep.replay import frame_stack
 from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Params, Spec
+
+INIT, RESET, PLAY, LEARN, DIAGNOSTICS = range(5)  # streams; their numbers are part of every result
 
 
 class EnvCarry(NamedTuple):
@@ -71,3 +75,32 @@ def init_state(run: Run, spec: Spec, env: Any, frame: Shaped[Array, "..."]) -> T
         EnvCarry(env, stack, returned=jnp.zeros(()), length=jnp.zeros((), dtype=jnp.int32)),
         bad_step=jnp.full((), -1, dtype=jnp.int32),
     )
+
+
+class UpdateKeys(NamedTuple):
+    """Keys of one update: for the batch, the agent's loss and the metric loss."""
+
+    batch: Key[Array, ""]
+    agent: Key[Array, ""]
+    metric: Key[Array, ""]
+
+
+def stream_key(run: Run, stream: int, step: Int[Array, ""] | int) -> Key[Array, ""]:
+    """Derive the key of a stream at a step from the run's seed."""
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(run.seed), stream), step)
+
+
+def reset_key(run: Run) -> Key[Array, ""]:
+    """Derive the key of the first episode."""
+    return stream_key(run, RESET, 0)
+
+
+def play_keys(run: Run, step: Int[Array, ""]) -> Key[Array, "3"]:
+    """Derive the keys of a step in the environment: for action values, exploration and the environment."""
+    return jax.random.split(stream_key(run, PLAY, step), 3)
+
+
+def update_keys(run: Run, step: Int[Array, ""]) -> UpdateKeys:
+    """Derive the keys of an update."""
+    keys = jax.random.split(stream_key(run, LEARN, step), 3)
+    return UpdateKeys(keys[0], keys[1], keys[2])

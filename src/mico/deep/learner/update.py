@@ -8,8 +8,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int
 
 from mico.deep.config.run import Run
-from mico.deep.learner.keys import UpdateKeys, update_keys
-from mico.deep.learner.state import TrainState, UpdateMetrics
+from mico.deep.learner.state import TrainState, UpdateKeys, UpdateMetrics, update_keys
 from mico.deep.networks.kernels.select import with_fast_convolutions
 from mico.deep.replay.replay import ReplayState
 from mico.deep.types import Batch, Params, Views, stop_gradients_unless

@@ -58,7 +58,7 @@ class AbstractModelLoss(AbstractMetricLoss):
             )
 
     @property
-    def loss_weights(self):
+    def loss_weights(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
         return 1.0, 1.0
 
     def check_agent(self, name, actions, horizon):

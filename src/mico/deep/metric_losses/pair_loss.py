@@ -54,7 +54,7 @@ class AbstractPairLoss(AbstractMetricLoss):
         return cls(alpha=alpha)
 
     @property
-    def loss_weights(self):
+    def loss_weights(self) -> tuple[float | Float[Array, ""], float | Float[Array, ""]]:
         return 1 - self.alpha, self.alpha
 
     def priority_term(self, weighted: Float[Array, ""]) -> Float[Array, ""]:

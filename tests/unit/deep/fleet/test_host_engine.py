@@ -18,8 +18,7 @@ from mico.deep.fleet.host_engine import Hosted
 from mico.deep.fleet.jax_engine import copy_targets, stack
 from mico.deep.learner import acting
 from mico.deep.learner import update as updates
-from mico.deep.learner.keys import play_keys
-from mico.deep.learner.state import init_state
+from mico.deep.learner.state import init_state, play_keys
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.types import Spec, Timestep

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from mico.deep.config.presets import PRESETS
-from mico.deep.learner.keys import UpdateKeys
-from mico.deep.learner.state import init_params
+from mico.deep.learner.state import UpdateKeys, init_params
 from mico.deep.learner.update import total_loss
 from mico.deep.metric_losses import METRIC_LOSSES
 from mico.deep.types import FirstTransition, Spec

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from batches import GivenViews
 from mico.deep.agents.iqn import QuantileHead
 from mico.deep.agents.value_agent import Transition
 from mico.deep.networks.encoders import NetworkConfig
@@ -175,7 +176,7 @@ def made(agent, network, size, states):
     """Two heads, views and transitions."""
     spec = lake().spec
     heads = [agent.make_head(size, spec.num_actions, network, key=key) for key in jax.random.split(KEY)]
-    views = Representations(*jax.random.normal(KEY, (3, states, size)))
+    views = GivenViews(**Representations(*jax.random.normal(KEY, (3, states, size)))._asdict())
     return *(Params(None, head, None) for head in heads), views, small_batch(spec, states)
 
 

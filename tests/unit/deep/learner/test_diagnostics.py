@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mico.deep.learner.representation_metrics import agreement, dead_units, effective_rank
+from mico.deep.learner.diagnostics import agreement, dead_units, effective_rank
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
