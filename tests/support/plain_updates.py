@@ -220,8 +220,10 @@ def regression(agent, theta, tau, goal):
 
 
 def sac(agent, params, learner, batch, draws):
-    trees = (nest(each) for each in (params, learner.target))
-    found = pieces(agent, *trees, batch, draws, still=nest(learner.params))
+    trees = [nest(each) for each in (params, learner.target, learner.params)]
+    for tree in trees:
+        tree.head.log_std = agent.log_std
+    found = pieces(agent, *trees[:2], batch, draws, still=trees[2])
     return found.critic, found.actor + found.temperature
 
 
