@@ -11,6 +11,9 @@ import numpy as np
 import optax
 import pytest
 
+from mico.tabular import Chain
+from mico.tabular.abstraction.bisimilarity import policy_bisimulation_relation
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 ROWS = {"cost": r"^dqn +1 ", "atari-update": r"^ +1 float32 "}
 
@@ -117,6 +120,29 @@ def test_bisimulation_classes_beside_storm():
     if stormpy:
         assert len(rows) == 8
         assert {name: int(cells[5]) for name, cells in columns.items()} == classes
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("grid-100", 5_050),
+        ("grid-300", 45_150),
+        pytest.param("grid-1000", 500_500, marks=pytest.mark.slow),
+        ("garnet-5000-twice", 5_000),
+        ("garnet-10000-ten-times", 10_000),
+        pytest.param("garnet-500000-twice", 500_000, marks=pytest.mark.slow),
+        ("corridor-3000", 3_000),
+        ("ring-100000", 501),
+    ],
+)
+def test_as_many_classes_as_storm_finds(name, classes, monkeypatch):
+    """The numbers of stormpy 2.0.0 on the models of the benchmark."""
+    monkeypatch.syspath_prepend(FOLDER)
+    import bisimilarity
+
+    kernel, reward = bisimilarity.MODELS[name]()
+    chain = Chain(kernel, reward, 0.9)
+    assert policy_bisimulation_relation(chain, tolerance=bisimilarity.TOLERANCE).num_classes == classes
 
 
 def test_beside_stable_baselines(quick_compilation):
