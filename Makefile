@@ -8,7 +8,7 @@ CHROMIUM := chromium fonts-dejavu-core
 SYSTEM_PACKAGES ?= yes
 MAY_INSTALL = test "$(SYSTEM_PACKAGES)" = yes && test "$$(id -u)" = 0 && command -v apt-get >/dev/null
 
-.PHONY: help demo test announce browser opengl lint bench evidence
+.PHONY: help demo test announce browser opengl lint bench evidence fuzz
 .DEFAULT_GOAL := help
 
 help:
@@ -16,6 +16,7 @@ help:
 	@echo 'make test    the test suite, without what is marked slow (15 minutes on two cores)'
 	@echo 'make lint    style, types and layers'
 	@echo 'make evidence  recomputes the numbers of the documentation from the committed results'
+	@echo 'make fuzz    50,000 odd inputs, by number: FIRST=0 COUNT=50000 (15 minutes on one core)'
 	@echo 'make bench   speed and memory against other libraries and methods'
 	@echo 'Each makes .venv first if need be, which takes some minutes; PYTHON=... chooses the interpreter (3.11 or newer).'
 	@echo 'As root, make test installs Debian packages: $(CHROMIUM) $(OPENGL); SYSTEM_PACKAGES=no does not.'
@@ -49,6 +50,11 @@ lint: .venv/.with-torch
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+
+FIRST ?= 0
+COUNT ?= 50000
+fuzz: .venv/.installed
+	$(BIN)/python tests/support/fuzzing.py --first $(FIRST) --count $(COUNT)
 
 bench: .venv/.installed
 	$(BIN)/python benchmarks/tabular.py

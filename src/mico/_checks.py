@@ -1,4 +1,4 @@
-"""Checks that several packages share: counts as people type them, names that become paths, extras to install."""
+"""Checks that packages share: counts as people type them, names that become paths, text for terminals, extras."""
 
 import hashlib
 import math
@@ -78,6 +78,22 @@ def check_plain_name(name: Any, what: str) -> str:
     if size > _LONGEST_NAME:
         raise ValueError(f"{what} must be at most {_LONGEST_NAME} bytes long, got {size} bytes: {shown!r}")
     return name
+
+
+def printable(text: str) -> str:
+    """Replace control characters, which names from files may hold, so that none reaches a terminal.
+
+    Args:
+        text: Text of one line.
+
+    Returns:
+        The text, with a space for each white space and "�" for what cannot be printed.
+
+    Examples:
+        >>> printable("dqn\\x1b]0;title\\x07")
+        'dqn�]0;title�'
+    """
+    return "".join(" " if letter.isspace() else letter if letter.isprintable() else "�" for letter in text)
 
 
 def install_hint(extra: str) -> str:

@@ -5,6 +5,7 @@ import importlib.util
 from mico._checks import install_hint
 
 EXTRAS: dict[str, str] = {
+    "absl": "control",
     "ale_py": "atari",
     "dm_control": "control",
     "equinox": "deep",

@@ -13,10 +13,10 @@ from functools import partial
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from made_results import made_rows, write_results
 from mico.cli import experiment, main
+from mico.cli.text import PlainConsole
 from mico.experiments import EXPERIMENTS, counterexamples, minatar_results
 
 GAMES = ("breakout", "asterix")
@@ -111,8 +111,8 @@ def test_no_word_of_the_table_is_cut(whole, tmp_path, capsys, monkeypatch):
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     shown = {}
     for terminal in (False, True):
-        narrow = partial(Console, force_terminal=terminal, width=40, color_system=None)
-        monkeypatch.setattr(experiment, "Console", narrow)
+        narrow = partial(PlainConsole, force_terminal=terminal, width=40, color_system=None)
+        monkeypatch.setattr(experiment, "PlainConsole", narrow)
         main(["experiment", "counterexamples", "--resume", "--out", str(tmp_path)])
         shown[terminal] = capsys.readouterr().out.splitlines()[1:-1]  # the table, between two sentences
     row = "no discount U(x, y) of two states, by the equation as printed 2.00 1.82 slip"

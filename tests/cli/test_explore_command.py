@@ -7,10 +7,10 @@ import re
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from mico import cli
 from mico.cli import explore
+from mico.cli.text import PlainConsole
 from mico.tabular import METRICS, make, optimal_policy, optimal_value, random_policy, save, solve
 from mico.tabular.diagnostics import value_bound
 
@@ -204,6 +204,8 @@ def test_a_page_is_replaced_whole(tmp_path, monkeypatch):
 
 
 def test_a_terminal_sees_which_metric_is_at_work(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(explore, "Console", lambda **options: Console(force_terminal=True, width=100, **options))
+    monkeypatch.setattr(
+        explore, "PlainConsole", lambda **options: PlainConsole(force_terminal=True, width=100, **options)
+    )
     cli.main(["explore", "two-state", "--metrics", "mico", "reward-law", "--out", str(tmp_path / "page.html")])
     assert "reward-law, 2 of 2" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from mico.cli import report_writing
 from mico.cli.report_writing import report
 from mico.evidence.figures import Drawing, Undrawn, drawings
 from mico.evidence.study import Choices, study
+from mico.runs.lock import OccupiedError, locked_folder
 from mico.runs.sources import read_sources
 from mico.runs.tables import read_scores
 from written_runs import write_fleet, write_run
@@ -291,16 +292,19 @@ def test_no_sources(tmp_path):
 
 @pytest.mark.usefixtures("undrawn")
 def test_names_in_files_are_only_names(tied, tmp_path, capsys):
-    """A run that calls itself a path is damaged; escape sequences and formulas do nothing."""
+    """A run that calls itself a path, or rings the terminal's bell, is damaged; formulas do nothing."""
     run = tied / "None" / "run-seed0"
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps(config | {"run": "../../victim"}))
     fleet = json.loads((tied / "mico" / "fleet.json").read_text())
     (tied / "mico" / "fleet.json").write_text(json.dumps(fleet | {"runs": ["../../outside"]}))
-    write_run(tied / "odd" / "run", rising(), agent="=cmd()\x1b]0;PWNED\x07", env="mdp/four-rooms")
+    write_run(tied / "odd" / "run", rising(), agent="=cmd()", env="mdp/four-rooms")
+    write_run(tied / "odd" / "bell\x1b]0;PWNED\x07", rising(), agent="\x1b]0;PWNED\x07", env="mdp/four-rooms")
     cli.main(["report", str(tied), "--out", str(tmp_path / "out")])
     printed = capsys.readouterr().out
-    assert "None/run-seed0 is left out, for it is damaged: the run in config.json must be a plain name" in printed
+    assert "None/run-seed0 is left out, for it is damaged:" in printed
+    assert "config.json: run must be a plain name" in printed
+    assert "odd/bell�]0;PWNED� is left out, for it is damaged:" in printed
     assert "mico/fleet.json is damaged" in printed
     assert "victim" not in page(tmp_path / "out").rpartition("How to run it again")[2]
     assert "\x1b" not in printed
@@ -328,8 +332,16 @@ def test_json_that_is_nested_too_deeply_is_damaged(tied, tmp_path, capsys):
     (tied / "mico" / "fleet.json").write_text('{"runs": ' + "[" * 100_000)
     cli.main(["report", str(tied), "--out", str(tmp_path / "out")])
     printed = capsys.readouterr().out
-    assert "None/run-seed0 is left out, for it is damaged: its JSON is nested too deeply" in printed
+    assert "None/run-seed0 is left out, for it is damaged:" in printed
+    assert "config.json is nested too deeply" in printed
     assert "mico/fleet.json is damaged" in printed
+
+
+def test_a_report_that_waits_for_another_writes_nothing(tied, tmp_path):
+    """Not even its list of files, which it once read and wrote before it had the folder."""
+    with locked_folder(tmp_path / "out"), pytest.raises(OccupiedError, match="is being written by process"):
+        report(tied, tmp_path / "out")
+    assert not [*(tmp_path / "out").iterdir()]
 
 
 def test_reports_and_archives_need_no_jax():

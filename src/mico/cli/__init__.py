@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from mico import __doc__ as _summary
 from mico import __version__
+from mico._checks import printable
 from mico._extras import explain_missing
 from mico._plugins import import_modules, imported_modules, split_imports
 
@@ -132,7 +133,7 @@ def _help() -> str:
 
 def _say(message: object) -> None:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", str(message))  # gymnasium colours its warnings
-    sys.stderr.write(f"mico: {' '.join(plain.split())}\n")
+    sys.stderr.write(f"mico: {printable(' '.join(plain.split()))}\n")
 
 
 def _stop(message: object, *, code: int) -> NoReturn:

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
-from mico.cli.text import in_bytes
+from mico.cli.text import PlainConsole, in_bytes
 from mico.runs import archive as condensed
 from mico.runs.archive import Condensed
 from mico.runs.files import writable
@@ -44,7 +43,7 @@ def main(argv: list[str]) -> None:
     options = parse_flags(Options, prog="mico collect", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or of files that this command wrote")
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     found = [_read(source, options.points) for source in options.sources]
     with exclusive(writable(options.out)):
         every = condensed.read(options.out)

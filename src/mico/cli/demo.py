@@ -17,6 +17,7 @@ from rich.progress import track
 from rich.table import Table
 
 from mico.cli._flags import parse_flags
+from mico.cli.text import PlainConsole
 from mico.deep.config.run import Schedule
 from mico.deep.training.train import Progress
 from mico.evidence.intervals import printed
@@ -71,7 +72,7 @@ def main(argv: list[str]) -> None:
     """Run `mico demo` with these arguments."""
     options = parse_flags(Options, prog="mico demo", args=argv, config=(tyro.conf.FlagCreatePairsOff,))
     out, parts = writable(options.out), _QUICK if options.quick else Parts()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     _claim(out)
     try:
         lines = _measure(parts.metrics, out, console)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import tyro
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
+from mico.cli.text import PlainConsole
 from mico.deep import load
 from mico.deep.trained.evaluate import evaluate
 from mico.evidence.intervals import described, printed
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> None:
         raise ValueError("evaluate needs a RUN: the folder of a run, or of a fleet")
     folders = {run.resolve(): run for folder in options.runs for run in run_folders(folder)}
     shared = os.path.commonpath([whole.parent for whole in folders])  # beyond which no two names are the same
-    console = Console(highlight=False, markup=False)
+    console = PlainConsole()
     title = f"{options.episodes} episodes of each run, ε = {options.epsilon:g}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE)
     table.add_column("run", overflow="fold")

@@ -23,12 +23,13 @@ from mico import __version__
 from mico._checks import install_hint
 from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount, OptionalNumber, optional_word, several_numbers
-from mico.cli.text import summary
+from mico.cli.text import PlainConsole, summary
 from mico.evidence.figures import Undrawn
 from mico.evidence.intervals import printed
 from mico.experiments import EXPERIMENTS
 from mico.experiments.cells import OnDisk, read_frame
 from mico.plotting import plots
+from mico.runs.csv_bytes import csv_bytes
 from mico.runs.files import make_subfolder, write_json, write_whole
 from mico.runs.lock import locked_folder
 
@@ -82,7 +83,7 @@ def _say_which() -> None:
     shown = Table("name", "what it is", box=box.SIMPLE)
     for name, path in EXPERIMENTS.items():
         shown.add_row(name, _about(path))
-    console = Console(highlight=False, markup=False)
+    console = PlainConsole()
     console.print("usage: mico experiment NAME [OPTIONS]; `mico experiment NAME --help` explains one.")
     console.print(shown)
 
@@ -133,7 +134,7 @@ def _list_flag(kind: Any, more: list[Any]) -> Any:
 def _measure(name: str, module: ModuleType, config: Any, options: Options, out: Path) -> None:
     described = {"experiment": name, "version": __version__, "config": asdict(config)}
     is_new = _claim(out, described, options.resume, free=getattr(module, "MANNER", ()))
-    console = Console(highlight=False, markup=False)
+    console = PlainConsole()
     workers = options.workers or getattr(module, "WORKERS", None) or os.cpu_count() or 1
     data = out / f"{name}.csv"
     if data.exists() and not getattr(module, "REREADS", False):
@@ -154,10 +155,10 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
                     evaluation.forget()
                     (out / _CONFIG).unlink()
                 raise
-        write_whole(data, frame.to_csv(index=False).encode())
+        write_whole(data, csv_bytes(frame))
         evaluation.forget()
     table = module.table(frame)
-    write_whole(out / f"{name}-table.csv", table.to_csv(index=False).encode())
+    write_whole(out / f"{name}-table.csv", csv_bytes(table))
     plots.save(module.plot(frame), out / name)
     _write_more(module, frame, out, console)
     _print_whole(table, console)
@@ -167,7 +168,7 @@ def _measure(name: str, module: ModuleType, config: Any, options: Options, out: 
 def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Console) -> None:
     """Further tables and figures, of experiments that have `tables` and `figures`."""
     for name, table in getattr(module, "tables", lambda frame: {})(frame).items():
-        write_whole(make_subfolder(out, "tables") / f"{name}.csv", table.to_csv(index=False).encode())
+        write_whole(make_subfolder(out, "tables") / f"{name}.csv", csv_bytes(table))
     captions = {}
     for drawing in getattr(module, "figures", lambda frame: ())(frame):
         if isinstance(drawing, Undrawn):
@@ -175,7 +176,7 @@ def _write_more(module: ModuleType, frame: pd.DataFrame, out: Path, console: Con
             continue
         stem = make_subfolder(out, "figures") / drawing.name
         plots.save(drawing.figure, stem)
-        write_whole(stem.with_name(f"{stem.name}.csv"), drawing.data.to_csv(index=False).encode())
+        write_whole(stem.with_name(f"{stem.name}.csv"), csv_bytes(drawing.data))
         captions[drawing.name] = drawing.caption
     if captions:
         lines = [f"* **{name}**: {caption}\n" for name, caption in captions.items()]

@@ -8,12 +8,12 @@ from typing import Annotated, get_args
 
 import numpy as np
 import tyro
-from rich.console import Console
 
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.policies import POLICY_HELP, SEED_HELP, named_policy
 from mico.cli.problem_options import Limited, Request, requested
 from mico.cli.progress import shown
+from mico.cli.text import PlainConsole
 from mico.pages.explore import Exploration, Plane, View, explore_page, is_explore_page
 from mico.runs.files import writable, write_whole
 from mico.tabular import MDP, METRICS, Solution, solve
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> None:
     check_tolerance(options.tolerance)
     _check_range(mdp)
     _check_writable(options.out)
-    console = Console(highlight=False, markup=False)
+    console = PlainConsole()
     views = []
     for number, name in enumerate(names, start=1):
         metric = METRICS[name]
@@ -70,7 +70,7 @@ def main(argv: list[str]) -> None:
             of = policy if metric.on == "policy" else None
             solution = solve(name, mdp, of, tolerance=options.tolerance)
         views.append(_view(solution))
-    page = explore_page(_exploration(request, tuple(views), left_out)).encode()
+    page = explore_page(_exploration(request, tuple(views), left_out)).encode(errors="replace")
     write_whole(options.out, page)
     if left_out is not None:
         console.print(f"left out {left_out}", soft_wrap=True)

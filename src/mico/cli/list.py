@@ -13,7 +13,7 @@ from rich.table import Table
 
 from mico._checks import install_hint
 from mico.cli._flags import parse_flags
-from mico.cli.text import summary
+from mico.cli.text import PlainConsole, summary
 from mico.tabular import METRICS, PROBLEMS
 
 _OF = {"policy": "a policy", "mdp": "the MDP alone"}
@@ -51,7 +51,7 @@ def show(
     ] = "",
 ) -> None:
     """List the names that commands take: those of one kind with a line about each, or how many each kind has."""
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     has_deep = importlib.util.find_spec("jax") is not None
     if not kind:
         _show_kinds(console, has_deep)

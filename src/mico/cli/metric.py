@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.measurement import Measurement
@@ -15,6 +14,7 @@ from mico.cli.metric_summary import summary_table
 from mico.cli.policies import POLICY_HELP, SEED_HELP, named_policy
 from mico.cli.problem_options import Limited, Request, requested
 from mico.cli.progress import shown
+from mico.cli.text import PlainConsole
 from mico.runs.files import writable
 from mico.tabular import METRICS, Problem, solve
 from mico.tabular._validation import check_tolerance
@@ -76,7 +76,7 @@ def _measure(request: Request[Options]) -> None:
     metric.subject(problem, policy, options.reward)  # what is wrong with them is said before a folder is made
     check_replaceable(options.out / file_name(name, options.metric))
     out = writable(options.out)
-    console = Console(highlight=False, markup=False)
+    console = PlainConsole()
     start = time.perf_counter()
     with shown(console, f"{options.metric} of {mdp.num_states} states", options.tolerance):
         method = "auto" if mdp.num_states <= LARGEST_MATRIX else "dense"  # the files hold a matrix

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from rich.console import Console
 
 from mico.cli._flags import parse_flags
 from mico.cli.counts import Count, OptionalCount
 from mico.cli.report_writing import Request, make
-from mico.cli.text import printable
+from mico.cli.text import PlainConsole
 from mico.evidence.run_scores import LAST
 from mico.evidence.statistics import RESAMPLES
 from mico.runs.columns import parse_columns
@@ -90,14 +89,14 @@ def main(argv: list[str]) -> None:
     options = parse_flags(Options, prog="mico report", args=argv)
     if not options.sources:
         raise ValueError("SOURCE is missing: name a folder of runs, or a CSV file")
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     given: dict[str, Any] = {name: getattr(options, name) for name in Options.__dataclass_fields__}
     given["columns"] = parse_columns(options.columns)
     with console.status("reading runs and drawing figures"):
         written = make(Request(**given))
     notes = *written.first, *written.missing
     for sentence in notes[:_NOTES]:
-        console.print(f"note: {printable(sentence)}")
+        console.print(f"note: {sentence}")
     if len(notes) > _NOTES:
         console.print(f"note: {len(notes) - _NOTES} more notes are on the page")
     console.print(f"wrote {written.page}: {written.size / 1e6:.2g} MB; open it in a browser")

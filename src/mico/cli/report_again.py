@@ -8,7 +8,9 @@ from typing import Any
 
 from mico.cli.train_line import train_line
 from mico.pages.report import Again
-from mico.runs.folder import RunFolder, are_settings
+from mico.runs.configs import are_settings
+from mico.runs.files import read_regular
+from mico.runs.folder import RunFolder
 
 
 def commands(records: Iterable[RunFolder]) -> tuple[Again, ...]:
@@ -41,7 +43,7 @@ def _line(configs: list[dict[str, Any]], steps: int | None, out: str) -> str | N
 def _fleet_settings(fleet: Path, runs: list[RunFolder]) -> list[dict[str, Any]]:
     """Settings of all runs of a fleet, also of those that left nothing, if the file that lists them can be read."""
     try:
-        found = json.loads((fleet / "fleet.json").read_bytes())["settings"]
+        found = json.loads(read_regular(fleet / "fleet.json"))["settings"]
         return [{"settings": one if are_settings(one) else None} for one in found]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return [run.config for run in runs]

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mico.runs.files import make_subfolder, writable, write_json
+from mico.runs.files import make_subfolder, read_regular, writable, write_json
 
 _LIST = "report.json"
 _OURS = ("lock", _LIST)
@@ -62,7 +62,7 @@ def _listed(out: Path) -> list[str]:
             raise ValueError(f"out {str(out)!r} holds other things than a report, such as {others[0]}")
         return []
     try:
-        names = json.loads((out / _LIST).read_bytes())["files"]
+        names = json.loads(read_regular(out / _LIST))["files"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{out / _LIST} does not list a report's files: {error!r}") from error
     inside = out.resolve()

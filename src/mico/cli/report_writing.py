@@ -27,7 +27,7 @@ from mico.plotting import plots
 from mico.runs.columns import check_columns, check_used
 from mico.runs.csv_bytes import csv_bytes
 from mico.runs.files import write_whole
-from mico.runs.lock import exclusive
+from mico.runs.lock import locked_folder
 from mico.runs.sources import Source, Sources, read_sources
 from mico.runs.tables import read_csv
 
@@ -131,9 +131,9 @@ def make(request: Request) -> Written:
     check_used(request.columns, _table_columns(request))
     sources = read_sources(request.sources, request.columns)
     found = study(sources, Choices(**{name: getattr(request, name) for name in Choices._fields}))
-    with ReportFolder(request.out, _options(request)) as folder, exclusive(request.out):
+    with locked_folder(request.out), ReportFolder(request.out, _options(request)) as folder:
         report = _report(request, sources, found, folder)
-        page = report_page(report).encode()
+        page = report_page(report).encode(errors="replace")  # names of files need not be UTF-8
         write_whole(folder.path("report.html"), page)
     return Written(request.out / "report.html", len(page), report.first, report.missing)
 

@@ -15,7 +15,7 @@ from mico import _memory as host_memory
 from mico._checks import install_hint
 from mico.cli.sweep_display import Display
 from mico.cli.sweep_options import Options, parse
-from mico.cli.text import in_bytes
+from mico.cli.text import PlainConsole, in_bytes
 from mico.deep.config.periods import few_rows
 from mico.deep.config.presets import RELEASED
 from mico.deep.training.train import Manner
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is for those that train
     if options.tensorboard:
         summary_writer()
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     like = Path(argv[0]) if argv[0].endswith(".json") else None
     fleets = planned(sweep, options.out, Limits(_memory(options), options.max_runs), like)
     fixed = like is not None or (options.out is not None and (options.out / MANIFEST).exists())

@@ -5,7 +5,11 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.status import Status
+from rich.text import Text
+
+from mico._checks import printable
 
 _SYMBOLS = {"$": "", r"\Pi ": "Π", r"\pi": "π", r"\gamma": "γ", r"\Delta ": "Δ", r"\le": "≤"}
 
@@ -19,9 +23,22 @@ def summary(documented: Callable[..., Any]) -> str:
     return text
 
 
-def printable(text: str) -> str:
-    """Replace control characters, which names from files may hold, so that none reaches the terminal."""
-    return "".join(" " if letter.isspace() else letter if letter.isprintable() else "�" for letter in text)
+class PlainConsole(Console):
+    """A console that prints text as it is: no markup, no colours of its own, and no control characters of others.
+
+    Names from files, messages of workers and paths may hold escape sequences, which would reach the terminal.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Turn text, also that in tables, into what is printed."""
+        return super().render_str("\n".join(map(printable, text.split("\n"))), **options)
+
+    def status(self, status: RenderableType, **options: Any) -> Status:
+        """Show what is being done; text is no markup here either."""
+        return super().status(self.render_str(status) if isinstance(status, str) else status, **options)
 
 
 def moves(console: Console) -> bool:

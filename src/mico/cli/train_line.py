@@ -48,11 +48,12 @@ def _named_by_file(env: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of an environment without the digest of its file; an MDP's file becomes part of the name."""
     known = {name: value for name, value in env.items() if name != "digest"}
     if known["name"].lower().endswith((".npz", ".json")):
-        known["name"] = f"mdp/{known.pop('path')}"
+        known["name"] = f"mdp/{known.pop('path', known['name'])}"
     return known
 
 
 def _default(env: str, field: str) -> Any:
     """The default of a problem's boolean option, a flag only where it differs; other parts have no booleans."""
     maker = PROBLEMS.get(env.partition("/")[2])
-    return None if maker is None else inspect.signature(maker).parameters[field].default
+    parameter = None if maker is None else inspect.signature(maker).parameters.get(field)
+    return None if parameter is None else parameter.default

@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from rich.table import Table
 
 from mico.cli.pace import Pace
-from mico.cli.text import in_bytes, moves
+from mico.cli.text import PlainConsole, in_bytes, moves
 from mico.deep.config.periods import few_rows
 from mico.deep.config.run import Run, describe
 from mico.deep.fields import flatten
@@ -147,7 +147,7 @@ class Display:
 
 def new_console(*, stderr: bool = False) -> Console:
     """Make a console that prints text as it is, without colours for numbers or markup in brackets."""
-    return Console(file=sys.stderr if stderr else None, highlight=False, markup=False, soft_wrap=True)
+    return PlainConsole(file=sys.stderr if stderr else None, soft_wrap=True)
 
 
 def _described(run: Run) -> dict[str, Any]:

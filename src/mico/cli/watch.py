@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import tyro
-from rich.console import Console
 
 from mico.cli._flags import parse_flags
 from mico.cli.counts import Count
-from mico.cli.text import in_bytes
+from mico.cli.text import PlainConsole, in_bytes
 from mico.deep import Trained, load
 from mico.deep.config.run import describe
 from mico.deep.envs import Tabular
@@ -74,7 +73,7 @@ def main(argv: list[str]) -> None:
     if out.exists() and not options.force:
         raise FileExistsError(errno.EEXIST, "is there already: --force replaces it", str(out))
     check_video(out, fps=options.fps)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console = PlainConsole(soft_wrap=True)
     with console.status("playing"):
         length = {"steps": options.steps, "episodes": options.episodes}
         seen = play(trained, **length, seed=options.seed, epsilon=options.epsilon, image_side=SIDE)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 
+from mico.runs.csv_bytes import csv_bytes, unescape_table
 from mico.runs.files import check_no_link, make_subfolder, write_whole
 from mico.sweeps.processes import end_with_parent
 
@@ -54,7 +55,7 @@ class OnDisk:
         with _pool(self.workers) as pool:
             futures = {pool.submit(measure, cells[index]): index for index in missing}
             for done, (index, frame) in enumerate(_finished(futures), start=1):
-                write_whole(paths[index], frame.to_csv(index=False).encode())
+                write_whole(paths[index], csv_bytes(frame))
                 self.report(len(cells) - len(missing) + done, len(cells))
         # From the files even if it was measured now: what is resumed is the same to the last digit.
         return pd.concat([read_frame(path) for path in paths], ignore_index=True)
@@ -106,6 +107,7 @@ def _settle() -> None:
 def read_frame(path: Path) -> pd.DataFrame:
     """A table as it was written: Python's own parser keeps every digit of a float, and only nothing is missing."""
     try:
-        return pd.read_csv(io.BytesIO(path.read_bytes()), engine="python", keep_default_na=False, na_values=[""])
+        table = pd.read_csv(io.BytesIO(path.read_bytes()), engine="python", keep_default_na=False, na_values=[""])
+        return unescape_table(table)
     except ValueError as error:
         raise ValueError(f"{path} is no table, and must go before --resume can: {error}") from error

@@ -13,7 +13,8 @@ import numpy as np
 import pandas as pd
 
 from mico._checks import check_plain_name
-from mico.runs.files import writable, write_json, write_whole
+from mico.runs.csv_bytes import escape_formula, unescape_table
+from mico.runs.files import read_regular, writable, write_json, write_whole
 from mico.runs.folder import frozen_at, run_folders
 from mico.runs.log import read_rows
 from mico.runs.thinned import COLUMNS, MEASURES, WEIGHTS, Logged, tell_cut, thinned
@@ -89,6 +90,7 @@ def write(condensed: Condensed, out: Path) -> list[Path]:
         write_json(table.with_suffix(".json"), {"fleets": records})  # first: a table without it cannot be read
         shown = {name: rows[name].map(_five_digits, na_action="ignore") for name in MEASURES}
         shown |= {name: rows[name].map(_exact, na_action="ignore") for name in ("score", *WEIGHTS)}
+        shown |= {name: rows[name].map(escape_formula) for name in ("agent", "metric", "env")}
         write_whole(table, rows.assign(**shown)[list(COLUMNS)].to_csv(index=False).encode())
         written.append(table)
     return written
@@ -99,20 +101,33 @@ def read(folder: Path) -> Condensed:
     found = NOTHING
     for table in sorted(folder.glob("*.csv")):
         try:
-            rows = pd.read_csv(io.BytesIO(table.read_bytes()), keep_default_na=False, na_values=[""])
+            rows = unescape_table(pd.read_csv(io.BytesIO(read_regular(table)), keep_default_na=False, na_values=[""]))
         except ValueError as error:
             raise ValueError(f"{table} is not a table: {error}") from error
         lacking = [name for name in COLUMNS if name not in rows.columns]
         if lacking:
             raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
         for name in ("seed", "step", "score", "episodes"):
-            words = rows[name][rows[name].notna() & pd.to_numeric(rows[name], errors="coerce").isna()]
-            if len(words):
-                raise ValueError(f"{table} must have numbers in the column {name}, but has {words.iloc[0]!r}")
+            _check_numbers(rows[name], table, whole=name in ("seed", "step"))
         for agent in rows["agent"].unique():
             check_plain_name(agent, f"the agent in {table}")
         found = Condensed(_joined(found.rows, rows), found.records + _records(table.with_suffix(".json")))
     return found
+
+
+def _check_numbers(column: pd.Series, table: Path, *, whole: bool) -> None:
+    """Refuse a column of a table that has words, or what can be no seed or step where whole numbers must be."""
+    try:
+        found = pd.to_numeric(column, errors="coerce").astype(float)
+    except OverflowError as error:  # a whole number of hundreds of digits
+        raise ValueError(f"{table} must have numbers that float64 can hold in the column {column.name}") from error
+    wrong = found.isna() & column.notna()
+    if whole:
+        wrong |= ~(found.abs() < 2.0**63) | (found % 1 != 0)
+    if wrong.any():
+        kind = "whole numbers" if whole else "numbers"
+        value = f"{column[wrong].iloc[0]!r:.80}"
+        raise ValueError(f"{table} must have {kind} in the column {column.name}, but has {value}")
 
 
 def tables(folder: Path) -> list[Path]:
@@ -255,12 +270,24 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _records(file: Path) -> list[dict[str, Any]]:
     try:
-        found = json.loads(file.read_bytes())["fleets"]
+        found = json.loads(read_regular(file))["fleets"]
         for record in found:
-            check_plain_name(record["agent"], "the agent of a fleet")
+            _check_record(record)
         return [record for record in found if record["runs"] and record["settings"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{file} does not say where runs are from: {error!r}") from error
+
+
+def _check_record(record: Any) -> None:
+    """Refuse the record of a fleet without what names its runs, in a form that can be looked up, or settings."""
+    check_plain_name(record["agent"], "the agent of a fleet")
+    if not isinstance(record["env"], str) or not isinstance(record["steps"], int):
+        raise ValueError("a fleet must have the name of its environment and a number of steps")
+    for named in _runs(record):
+        if not isinstance(named[3], int):
+            raise ValueError(f"the seed of a run must be a whole number, got {named[3]!r:.80}")
+    if not all(isinstance(own, dict) for own in record["settings"].values()):
+        raise ValueError("the settings of a fleet must be objects")
 
 
 def _joined(*parts: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,11 @@
-"""Tables as the bytes of a CSV file that is safe to open in a spreadsheet."""
+"""Tables as the bytes of a CSV file that is safe to open in a spreadsheet, and such text as it was."""
 
+import re
 from typing import Any
 
 import pandas as pd
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a cell of text that begins so is run as a formula
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # a cell of text that begins so is run as a formula, or is one made harmless
 
 
 def csv_bytes(table: pd.DataFrame) -> bytes:
@@ -20,11 +21,45 @@ def csv_bytes(table: pd.DataFrame) -> bytes:
         >>> csv_bytes(pd.DataFrame({"agent": ["=cmd()", "dqn + mico"], "value": [-1.0, 2.0]}))
         b"agent,value\\n'=cmd(),-1.0\\ndqn + mico,2.0\\n"
     """
-    return table.map(_harmless).to_csv(index=False).encode(errors="replace")
+    harmless = table.rename(columns=escape_formula)
+    for name in harmless.select_dtypes(exclude=["number", "bool"]):
+        harmless[name] = harmless[name].map(escape_formula)
+    return harmless.to_csv(index=False).encode(errors="replace")
 
 
-def _harmless(cell: Any) -> Any:
+def escape_formula(cell: Any) -> Any:
+    """Put an apostrophe before text that a spreadsheet would run; all else stays as it is.
+
+    Examples:
+        >>> escape_formula("=cmd()"), escape_formula("dqn"), escape_formula(-1.0)
+        ("'=cmd()", 'dqn', -1.0)
+    """
     if not isinstance(cell, str):
         return cell
     text = cell.replace("\r", " ")  # some readers end a line there
-    return f"'{text}" if cell.startswith(_FORMULA) else text
+    return f"'{text}" if _FORMULA.match(cell) else text
+
+
+def unescape_formula(cell: Any) -> Any:
+    """Take away the apostrophe that `escape_formula` has put before text.
+
+    Examples:
+        >>> unescape_formula("'=cmd()"), unescape_formula("'quoted'"), unescape_formula("dqn")
+        ('=cmd()', "'quoted'", 'dqn')
+    """
+    return cell[1:] if isinstance(cell, str) and cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def unescape_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Take away all the apostrophes of a table that was read from a file of `csv_bytes`.
+
+    Args:
+        table: The table, as pandas reads it.
+
+    Returns:
+        A table whose text and names of columns are as they were.
+    """
+    found = table.rename(columns=unescape_formula)
+    for name in found.columns[[not pd.api.types.is_numeric_dtype(kind) for kind in found.dtypes]]:
+        found[name] = found[name].map(unescape_formula)
+    return found

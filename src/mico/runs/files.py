@@ -86,16 +86,35 @@ def check_regular(path: Path) -> None:
         raise OSError(errno.EINVAL, _NO_FILE, str(path))
 
 
+def read_regular(path: Path) -> bytes:
+    """Read a file whole; a pipe, which would wait for its writer, or a device without end is refused.
+
+    Raises:
+        OSError: If it is no regular file or cannot be read, with its path.
+    """
+    with open(path, "rb", opener=open_regular) as file:
+        return file.read()
+
+
 def open_unlinked(path: str | Path, flags: int) -> int:
     """Open a regular file to write to, and never what a link of its name points to: an `opener` for `open`.
 
     Raises:
         OSError: If it is a link or no regular file, or cannot be opened, with its path.
     """
+    return open_regular(path, flags | os.O_NOFOLLOW)
+
+
+def open_regular(path: str | Path, flags: int) -> int:
+    """Open a regular file, or one that a link leads to: an `opener` for `open`.
+
+    Raises:
+        OSError: If it is no regular file or cannot be opened, with its path.
+    """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno == errno.ELOOP and flags & os.O_NOFOLLOW:
             raise OSError(error.errno, _LINK, str(path)) from None
         if error.errno == errno.ENXIO:  # a pipe that nobody reads
             raise OSError(error.errno, _NO_FILE, str(path)) from None

@@ -7,12 +7,13 @@ import errno
 import json
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mico._checks import check_plain_name
+from mico.runs.configs import NEEDED, read_config
+from mico.runs.files import read_regular
 from mico.runs.log import COLUMNS, FROZEN, few, read_rows
 from mico.runs.promises import reason
 from mico.runs.returns import EPISODES
@@ -71,18 +72,12 @@ def find_runs(folder: Path) -> Iterator[Path]:
                 yield config.parent
 
 
-def read_run(
-    folder: Path, name: str | None = None, *, check: Callable[[Any], None] | None = None
-) -> tuple[RunFolder, Rows]:
-    """Read a run's configuration and the rows of its log; a ValueError says what is damaged.
+def read_run(folder: Path, name: str | None = None, *, needed: Collection[str] = NEEDED) -> tuple[RunFolder, Rows]:
+    """Read a run's configuration, which must have what is needed, and the rows of its log.
 
-    A `check` refuses configurations that lack what its caller needs, by default those that are no run's.
+    A ValueError says what is damaged.
     """
-    try:
-        config, rows = json.loads((folder / "config.json").read_bytes()), read_rows(folder / "log.jsonl")
-    except RecursionError as error:
-        raise ValueError("its JSON is nested too deeply") from error
-    (check or _check)(config)
+    config, rows = read_config(folder / "config.json", needed), read_rows(folder / "log.jsonl")
     reached = max((int(row["step"]) for row in rows), default=0)
     scored = any("return" in row for row in rows)
     return RunFolder(name or folder.name, folder, config, reached, frozen_at(rows), scored), rows
@@ -108,7 +103,7 @@ def read_folder(
         name = prefix + (str(run.relative_to(whole)) if run != whole else whole.name)
         try:
             yield read_run(run, name)
-        except (ValueError, TypeError, OSError) as error:
+        except (ValueError, OSError) as error:
             damaged.append(f"{name} is left out, for it is damaged: {reason(error)}")
 
 
@@ -132,8 +127,8 @@ def run_folders(folder: Path) -> list[Path]:
 def _promised(file: Path) -> list[str]:
     """The runs that a fleet.json names; none, and a warning, if it is damaged."""
     try:
-        return [str(name) for name in json.loads(file.read_bytes())["runs"]]
-    except (ValueError, TypeError, KeyError, OSError) as error:
+        return [str(name) for name in json.loads(read_regular(file))["runs"]]
+    except (ValueError, TypeError, KeyError, OSError, RecursionError) as error:
         warnings.warn(f"{file} is damaged, and what it promises is not known: {error!r}", stacklevel=3)
         return []
 
@@ -197,25 +192,3 @@ def varied_fields(runs: Sequence[RunFolder], fields: Collection[str] = ()) -> li
         {str(name): value for name, value in (one or run.config.get("varied", {})).items() if name not in COLUMNS}
         for one, run in zip(own, runs, strict=True)
     ]
-
-
-def _check(config: Any) -> None:
-    """A ValueError unless it is the configuration of a run; what is optional may be missing, but not be otherwise."""
-    match config:
-        case {"run": str(), "agent": str(), "metric": str() | None, "env": str(), "seed": int()}:
-            settings, starts = config.get("settings"), config.get("starts", [])
-        case _:
-            raise ValueError("config.json does not tell run, agent, metric, env and seed")
-    check_plain_name(config["run"], "the run in config.json")  # it becomes a part of paths
-    if not isinstance(config.get("steps"), int | None) or not isinstance(config.get("varied", {}), dict):
-        raise ValueError("config.json tells steps or varied fields that are none")
-    if not isinstance(starts, list) or not all(isinstance(start, dict) for start in starts):
-        raise ValueError("config.json tells starts that are none")
-    if settings is not None and not are_settings(settings):
-        raise ValueError("config.json tells settings that are none")
-
-
-def are_settings(given: Any) -> bool:
-    """Whether it has the form of a run's settings: parts with fields, and a seed."""
-    parts = isinstance(given, dict) and all(isinstance(part, dict | int | None) for part in given.values())
-    return parts and isinstance(given.get("seed"), int)

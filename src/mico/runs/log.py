@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mico._checks import install_hint
-from mico.runs.files import open_unlinked, sync, touch
+from mico.runs.configs import MOST_STEPS
+from mico.runs.files import open_unlinked, read_regular, sync, touch
 from mico.runs.returns import EPISODES
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 COLUMNS = ("experiment", "run", "agent", "metric", "env", "seed", "step", "name", "value", EPISODES)
 REACHED = "reached"  # name of rows that only tell how far a run has come
 FROZEN = "not_finite_at"  # name of rows that tell at which step a run stopped learning, as a number was not finite
+
+_STEPS = ("step", EPISODES, FROZEN)  # what is a whole number of a row
 
 
 class Log:
@@ -118,24 +122,37 @@ def few(names: Sequence[str]) -> str:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a log; a last line that is still being written is left out."""
-    lines = path.read_bytes().split(b"\n")
+    """Read the rows of a log; a last line that is still being written is left out.
+
+    Args:
+        path: The log.
+
+    Returns:
+        The rows, whose steps are whole numbers and whose other values are numbers.
+
+    Raises:
+        ValueError: If a line is no such row, with its number.
+        OSError: If the file cannot be read.
+    """
+    lines = read_regular(path).split(b"\n")
     last = lines.pop()  # after the last line's end: nothing, or a row still being written
     try:
         rows = [_row(row) for row in json.loads(b"[%b]" % b",".join(lines))]  # all at once takes half the time
-    except ValueError:
+    except (ValueError, RecursionError):
         rows = []
     if len(rows) != len(lines):  # something is wrong, and this finds out where
         rows = [_numbered(path, number, line) for number, line in enumerate(lines, start=1)]
     try:
         return [*rows, _row(json.loads(last))]
-    except ValueError:
+    except (ValueError, RecursionError):
         return rows
 
 
 def _numbered(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         return _row(json.loads(line))
+    except RecursionError:
+        raise ValueError(f"{path}, line {number}, is no row of a log: it is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"{path}, line {number}, is no row of a log: {error}") from error
 
@@ -143,7 +160,19 @@ def _numbered(path: Path, number: int, line: bytes) -> dict[str, Any]:
 def _row(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict) or "step" not in row:
         raise ValueError("no step")
-    return {name: float(value) if isinstance(value, str) else value for name, value in row.items()}
+    for name, value in row.items():
+        if type(value) is float:
+            continue
+        if type(value) is str:
+            row[name] = float(value)
+        elif type(value) is not int:
+            raise ValueError(f"{name} must be a number, got {value!r:.80}")
+        elif not -sys.float_info.max <= value <= sys.float_info.max:
+            raise ValueError(f"{name} must be a number that float64 can hold, got one of {len(str(value))} digits")
+    for name in _STEPS:
+        if name in row and not (type(row[name]) is int and 0 <= row[name] <= MOST_STEPS):
+            raise ValueError(f"{name} must be a whole number from 0 to 2⁵³, got {row[name]!r:.80}")
+    return row
 
 
 def _line(row: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mico._checks import check_plain_name
+from mico.runs.files import read_regular
 from mico.runs.log import few
 
 _DEPTHS = ("fleet.json", "*/fleet.json", "*/*/fleet.json")  # of a fleet, a sweep, a folder of sweeps
@@ -41,7 +42,7 @@ def reason(error: Exception) -> str:
 def _listed(file: Path, key: str, sentences: list[str]) -> list[Any]:
     """The fleets or runs that a manifest lists; none, and a sentence, if it is damaged."""
     try:
-        found = json.loads(file.read_bytes())[key] if file.is_file() else []
+        found = json.loads(read_regular(file))[key] if file.exists() else []
         if key == "fleets":
             return [
                 {"name": _plain(fleet["name"]), "runs": [{"name": _plain(run["name"])} for run in fleet["runs"]]}
@@ -64,7 +65,7 @@ def _failure(sweep: Path, fleet: str) -> list[str]:
     """Why a fleet of a sweep failed, if it did."""
     file = sweep / "status" / f"{fleet}.json"
     try:
-        found = json.loads(file.read_bytes()) if file.is_file() else {}
+        found = json.loads(read_regular(file)) if file.exists() else {}
         return [f"{fleet} failed: {found['error']}"] if found.get("state") == "failed" else []
     except (ValueError, TypeError, KeyError, AttributeError, OSError, RecursionError) as error:
         return [f"the state of {fleet} is not known: {reason(error)}"]

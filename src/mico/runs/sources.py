@@ -41,7 +41,7 @@ def read_sources(sources: Sequence[Source], columns: Mapping[str, str] | None = 
     for number, table in enumerate((one for one in sources if isinstance(one, pd.DataFrame)), start=1):
         frames.append(_named(read_scores(table, columns), f"table {number}"))
     paths = [one for one in sources if not isinstance(one, pd.DataFrame)]
-    for path in {path.resolve(): path for path in paths}.values():
+    for path in {os.path.realpath(path): path for path in paths}.values():
         if path.is_dir():
             prefix = "" if len(sources) == 1 else f"{path}/"
             here = [(run, _returns(run, rows)) for run, rows in read_folder(path, unread, prefix=prefix, seen=seen)]
@@ -70,7 +70,7 @@ def read_sources(sources: Sequence[Source], columns: Mapping[str, str] | None = 
 
 def _first_time(path: Path, seen: set[Path]) -> bool:
     """Whether a file was not read before, by whatever path."""
-    known, file = len(seen), path.resolve()
+    known, file = len(seen), Path(os.path.realpath(path))  # which ends at a link to itself, as `resolve` does not
     seen.add(file)
     return len(seen) > known
 

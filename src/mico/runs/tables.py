@@ -1,5 +1,6 @@
 """Results of other software: tables with a score in each row, as tidy frames."""
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import numpy as np
 import pandas as pd
 
 from mico.runs.columns import RESULTS, check_columns, check_has, rename_columns
+from mico.runs.configs import MOST_STEPS, is_showable
+from mico.runs.csv_bytes import unescape_table
 from mico.runs.log import COLUMNS, REACHED
 from mico.runs.returns import EPISODES
 
@@ -50,7 +53,9 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
     if table.empty:
         raise ValueError(f"{source} must have rows, but has none")
     fields = [column for column in map(str, table.columns) if "." in column]
-    metric = table["metric"].fillna("none").astype(str) if "metric" in table.columns else "none"
+    metric = _words(table["metric"].fillna("none"), source) if "metric" in table.columns else "none"
+    for field in fields:
+        _words(table[field].astype(object).fillna("none"), source)  # they become parts of names
     episodes = numbers(table[EPISODES], source) if EPISODES in table.columns else pd.Series(np.nan, table.index)
     _refuse(episodes, ~(episodes.isna() | (episodes >= 0) & np.isfinite(episodes)), source, "numbers of at least 0")
     rows = table[fields].assign(
@@ -62,7 +67,7 @@ def _tidy(table: pd.DataFrame, name: str, source: str) -> pd.DataFrame:
         **{column: _words(table[column], source) for column in ("agent", "env")},
         **{column: _whole_numbers(table[column], source) for column in ("seed", "step")},
     )
-    _refuse(table["step"], rows["step"] < 0, source, "numbers of at least 0")
+    _refuse(table["step"], ~rows["step"].between(0, MOST_STEPS), source, "numbers from 0 to 2⁵³")
     kind = ["agent", "metric", *fields, "env", "seed"]
     twice = rows[rows.duplicated([*kind, "step"])]
     if len(twice):
@@ -77,7 +82,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     """Read a table from a file; a ValueError names a file that holds none, or a name that two columns have."""
     try:
         names = pd.read_csv(path, header=None, nrows=1, dtype=str).iloc[0]
-        table = pd.read_csv(path)
+        table = unescape_table(pd.read_csv(path))
     except ValueError as error:
         raise ValueError(f"source must be a CSV file, but {path} is not: {error}") from error
     twice = names[names.duplicated() & names.notna()]  # pandas would number the second one, as score.1
@@ -88,7 +93,12 @@ def read_csv(path: Path) -> pd.DataFrame:
 
 def numbers(column: pd.Series, source: str) -> pd.Series:
     """A column as numbers, which may be missing; a ValueError names the source and the first row that has none."""
-    found = pd.to_numeric(column, errors="coerce").astype(float)
+    try:
+        found = pd.to_numeric(column, errors="coerce").astype(float)
+    except OverflowError:  # a whole number of hundreds of digits
+        wrong = column.map(lambda value: isinstance(value, int) and abs(value) > sys.float_info.max)
+        _refuse(column, wrong, source, "numbers that float64 can hold")
+        raise
     _refuse(column, found.isna() & column.notna(), source, "numbers")
     return found
 
@@ -106,6 +116,8 @@ def _whole_numbers(column: pd.Series, source: str) -> pd.Series:
 
 def _words(column: pd.Series, source: str) -> pd.Series:
     _refuse(column, column.isna(), source, "words")
+    odd = ~column.astype(str).map(is_showable)
+    _refuse(column, odd, source, "names of at most 500 letters, without control characters,")
     return column.astype(str)
 
 
@@ -114,5 +126,5 @@ def _refuse(column: pd.Series, wrong: pd.Series, source: str, kind: str) -> None
     if wrong.any():
         row = int(wrong.to_numpy().argmax())
         value = column.iloc[row]
-        shown = "missing" if pd.isna(value) else repr(value) if isinstance(value, str) else str(value)
+        shown = "missing" if pd.isna(value) else f"{value!r:.80}" if isinstance(value, str) else f"{value!s:.80}"
         raise ValueError(f"{source} must have {kind} as {column.name}, but one is {shown}, in row {row + 1}")

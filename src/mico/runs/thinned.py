@@ -15,16 +15,7 @@ from mico.runs.returns import EPISODES, mean_returns
 
 WEIGHTS = ("metric.alpha", "metric.beta")
 MEASURES = ("norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q")
-_NEEDED = {
-    "agent": str,
-    "metric": str | None,
-    "env": str,
-    "seed": int,
-    "steps": int,
-    "starts": list,
-    "settings": dict,
-}
-_KINDS = {str: "a word", str | None: "a word or null", int: "a whole number", list: "a list", dict: "an object"}
+_NEEDED = ("agent", "metric", "env", "seed", "steps", "starts", "settings")
 COLUMNS = ("agent", "metric", *WEIGHTS, "env", "seed", "step", "score", "episodes", *MEASURES)
 
 
@@ -39,14 +30,18 @@ class Logged(NamedTuple):
     def read(cls, folder: Path) -> "Logged":
         """Read what lies in a run's folder; a ValueError names the file that is not a run's."""
         file = folder / "config.json"
-        try:
-            run, log = read_run(folder, check=lambda config: _check_config(config, file))
-        except ValueError as error:
-            raise ValueError(f"{folder.parent.name}/{folder.name} is damaged: {error}") from error
-        for row in log:
-            if not isinstance(row.get("return", 0.0), int | float):
-                raise ValueError(f"{folder / 'log.jsonl'} has a return at step {row['step']} that is {row['return']!r}")
-        return cls(folder, run.config, log)
+        run, log = read_run(folder, needed=_NEEDED)
+        config = run.config
+        if config["steps"] is None or config["settings"] is None:
+            raise ValueError(f"{file} must tell steps and settings, got null")
+        metric = config["settings"].get("metric") or {}
+        for weight in WEIGHTS:
+            given = metric.get(weight.partition(".")[2])
+            if not isinstance(given, int | float | None):
+                raise ValueError(f"{file}: settings.{weight} must be a number, got {given!r:.80}")
+        for name in (config["agent"], config["settings"]["agent"]["name"]):  # files are named after the agent
+            check_plain_name(name, f"the agent in {file}")
+        return cls(folder, config, log)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -59,28 +54,11 @@ class Logged(NamedTuple):
         return max((row["step"] for row in self.rows), default=0)
 
 
-def _check_config(config: Any, file: Path) -> None:
-    """Refuse what is no run's configuration, and an agent whose name could not be that of a file."""
-    if not isinstance(config, dict):
-        raise ValueError(f"{file} must hold a run's configuration, but is {type(config).__name__}")
-    lacking = [name for name in _NEEDED if name not in config]
-    if lacking:
-        raise ValueError(f"{file} must tell {', '.join(_NEEDED)}, but lacks {', '.join(lacking)}")
-    for name, kind in _NEEDED.items():
-        if not isinstance(config[name], kind) or isinstance(config[name], bool):
-            raise ValueError(f"{file} must have {_KINDS[kind]} as {name}, but has {config[name]!r}")
-    settings = config["settings"]
-    for part in ("agent", "env", "metric"):
-        own = settings.get(part)
-        if not (isinstance(own, dict) and isinstance(own.get("name"), str)) and (own is not None or part != "metric"):
-            raise ValueError(f"{file} must have settings with the name of {part}, but has {own!r}")
-    for name in (config["agent"], settings["agent"]["name"]):  # files are named after the agent
-        check_plain_name(name, f"the agent in {file}")
-
-
 def thinned(run: Logged, points: int) -> pd.DataFrame:
     """A row for each whole piece, so many of a run that is at its end; or those of the log, if these are fewer."""
     config = run.config
+    if run.last > config["steps"]:
+        raise ValueError(f"{run.folder / 'log.jsonl'} has step {run.last:,}, beyond the {config['steps']:,} of its run")
     if len(run.rows) * config["steps"] < points * run.last:  # pieces would be shorter than what lies between rows
         edges = np.unique([row["step"] for row in run.rows])
     else:

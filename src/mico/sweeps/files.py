@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from mico.runs.files import read_regular
 from mico.sweeps.grid import read_entry
 from mico.sweeps.manifest import read_manifest
 from mico.sweeps.named import SWEEPS
@@ -37,7 +38,7 @@ def entries(source: str) -> dict[str, Any]:
 
 def _from_toml(path: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(read_regular(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from error
     except RecursionError as error:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jax
 
+from mico._checks import printable
 from mico._plugins import import_modules, imported_modules
 from mico._signals import stop_signals
 from mico.deep.training.train import Manner
@@ -69,7 +70,9 @@ def _work(fleet: Fleet, out: Path, manner: Manner, cores: int) -> None:
     end_with_parent()
     take_cores(cores)
     import_modules(imported_modules())
-    warnings.showwarning = lambda message, *_, **__: sys.stderr.write(f"mico: {fleet.name}: {message}\n")
+    warnings.showwarning = lambda message, *_, **__: sys.stderr.write(
+        f"mico: {printable(f'{fleet.name}: {message}')}\n"
+    )
     try:
         attempt(fleet, out, manner)
     except KeyboardInterrupt:

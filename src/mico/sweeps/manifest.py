@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from mico import __version__
 from mico._checks import check_plain_name
-from mico.runs.files import check_no_link, write_json
+from mico.runs.files import check_no_link, read_regular, write_json
 from mico.runs.lock import LOCK_FILE
 from mico.sweeps.grid import Cell, Sweep, arms, cells, make_sweep
 from mico.sweeps.plan import Fleet, Member, plan
@@ -94,7 +94,7 @@ def read_manifest(file: Path) -> tuple[Sweep, list[Fleet]]:
         OSError: If it cannot be read.
     """
     try:
-        found = json.loads(file.read_bytes())
+        found = json.loads(read_regular(file))
         sweep = make_sweep(_entry(found, "sweep", "", _OBJECT))
         told_apart = arms(sweep)
         described = _entry(found, "fleets", "", _LIST)

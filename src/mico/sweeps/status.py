@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from mico.deep.training.train import Progress
-from mico.runs.files import make_subfolder, write_json
+from mico.runs.files import make_subfolder, read_regular, write_json
 
 STATUS_FOLDER = "status"
 _SECONDS = 2.0  # between writings
@@ -45,7 +45,7 @@ def read_status(out: Path, fleet: str) -> Status:
     if not file.exists():
         return WAITING
     try:
-        found: Any = json.loads(file.read_bytes())
+        found: Any = json.loads(read_regular(file))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not the state of a fleet: {error}") from error
     match found:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from mico.tabular._validation import check_index, check_whole, checked_policy
+from mico.tabular._validation import check_index, check_whole, checked_policy, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP, Reward
 from mico.tabular.problems.problem import Model, Problem, as_mdp, described
@@ -146,8 +146,14 @@ def action_values(mdp: MDP | Problem, value: Float[np.ndarray, " S"]) -> Float[n
 
     Returns:
         $Q$ [S, A].
+
+    Raises:
+        ValueError: If the value is not a number per state.
     """
     mdp = as_mdp(mdp)
+    value = numbers("value", value)
+    if value.shape != (mdp.num_states,):
+        raise ValueError(f"value must have shape ({mdp.num_states},), got {value.shape}")
     return mdp.reward + mdp.discount * np.stack([kernel @ value for kernel in mdp.kernels], axis=1)
 
 

@@ -118,3 +118,11 @@ def test_random_policies_are_distributions_that_hang_on_the_seed():
 def test_an_unknown_law_is_refused():
     with pytest.raises(ValueError, match="law must be 'uniform' or 'dirichlet', not 'gamma'"):
         random_policy(garnet(2, 2, seed=0).mdp, seed=0, law="gamma")
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("value", [["a", "b"], np.array(["x", "2"]), np.ones(3), np.ones((2, 1)), 1.0, None])
+def test_values_that_are_no_number_per_state_are_refused(value):
+    mdp = MDP(np.full((2, 2, 2), 0.5), np.ones((2, 2)), 0.9)
+    with pytest.raises(ValueError, match=r"^value must"):
+        action_values(mdp, value)

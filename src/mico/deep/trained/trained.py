@@ -257,7 +257,7 @@ def load(folder: str | Path) -> Trained:
     try:
         settings = revive(described)
         blank = jax.eval_shape(lambda: init_params(settings, settings.env.spec))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         why = f"{error.args[0]!r} is missing or unknown" if isinstance(error, KeyError) and error.args else error
         raise ValueError(f"{path / 'config.json'} describes no run that can be made here: {why}") from error
     step, params = load_parameters(path, blank)
@@ -269,7 +269,8 @@ def _frozen_at(path: Path) -> int | None:
     log = path / "log.jsonl"
     rows = log.read_bytes().split(b"\n") if log.is_file() else []
     try:
-        return json.loads(next(filter(None, reversed(rows)), b"{}")).get("not_finite_at")
+        step = json.loads(next(filter(None, reversed(rows)), b"{}")).get("not_finite_at")
+        return step if isinstance(step, int) else None
     except (ValueError, AttributeError, RecursionError):  # it is still being written, or damaged: no matter here
         return None
 

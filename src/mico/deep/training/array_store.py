@@ -182,6 +182,8 @@ def open_arrays(path: Path) -> Iterator[Stored]:
         DamageError: If its index is not what was written.
         OSError: If it is not there, or the system does not let it be read.
     """
+    if path.is_fifo() or path.is_char_device():  # which may never end
+        raise DamageError(f"{path.name} is no regular file")
     try:
         with path.open("rb") as file:
             yield _read_index(file)

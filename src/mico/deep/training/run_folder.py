@@ -1,5 +1,6 @@
 """What a fleet leaves on disk: OUT/fleet.json and timing.jsonl, and for each run its configuration and log."""
 
+import hashlib
 import json
 import subprocess
 import time as clock
@@ -16,7 +17,7 @@ from mico._checks import check_plain_name
 from mico.deep.config.run import Label, Run, complete, describe, varied
 from mico.deep.fields import flatten
 from mico.deep.training.weights import parameter_files
-from mico.runs.files import check_no_link, check_regular, make_subfolder, touch, write_json
+from mico.runs.files import check_no_link, check_regular, make_subfolder, read_regular, touch, write_json
 from mico.runs.lock import LOCK_FILE
 from mico.runs.log import Log, TensorBoard
 
@@ -88,15 +89,23 @@ class Outputs:
                 " to resume from: restore its checkpoints, or train in another folder"
             )
 
-    def check_logs(self, step: int, positions: Sequence[int]) -> None:
-        """Refuse logs that are not as the checkpoint of a step left them, save for what was written since then."""
-        for log, position in zip(self._logs, positions, strict=True):
+    def check_logs(self, step: int, positions: Sequence[int], digests: Sequence[str] | None) -> None:
+        """Refuse logs that are not as the checkpoint of a step left them, save for what was written since then.
+
+        Checkpoints from before digests were kept have none.
+        """
+        for index, (log, position) in enumerate(zip(self._logs, positions, strict=True)):
             kept = log.path.read_bytes()[:position] if log.position else b""
             if len(kept) < position or not kept.endswith(b"\n" * (position > 0)):
                 found = f"has {log.position}" if log.path.exists() else "is missing"
                 raise ValueError(
                     f"{log.path} is damaged: at step {step} it had {position} bytes, the last of which ended a row,"
                     f" and now it {found}; restore the log, or train in another folder"
+                )
+            if digests is not None and hashlib.sha256(kept).hexdigest() != digests[index]:
+                raise ValueError(
+                    f"{log.path} was edited: its first {position} bytes are not those of the checkpoint at step {step};"
+                    " restore the log, or train in another folder"
                 )
 
     def go_back(self, step: int, positions: Sequence[int], *, tensorboard: bool) -> None:
@@ -129,6 +138,10 @@ class Outputs:
         for log in (*self._logs, *self._boards):
             log.sync()
         return [log.position for log in self._logs]
+
+    def digests(self) -> list[str]:
+        """The digest of each log, as far as it goes."""
+        return [hashlib.sha256(log.path.read_bytes()).hexdigest() for log in self._logs]
 
     def close(self) -> None:
         for board in self._boards:
@@ -211,7 +224,7 @@ def _check_links(out: Path, folders: Sequence[Path]) -> None:
 
 def _read_json(file: Path) -> Any:
     try:
-        return json.loads(file.read_bytes())
+        return json.loads(read_regular(file))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{file} is not JSON: {error}") from error
 

@@ -227,7 +227,7 @@ class _Training:
             self._state, self._sums, self._returns = (found.state[name] for name in ("state", "sums", "returns"))
             self._bad = np.array(self._parts.bad_steps(self._state))
             self._row_time, positions = found.extra["row_time"], found.extra["positions"]
-            self._outputs.check_logs(self.time, positions)
+            self._outputs.check_logs(self.time, positions, found.extra.get("digests"))
             self.learns_from = found.extra["learns_from"]
             if isinstance(self._state[0].memory, ReplayStub):
                 self._refill()
@@ -325,6 +325,7 @@ class _Training:
             state = state if replay == "whole" else self._parts.without_replay(state)
             saved = {"state": state, "sums": self._sums, "returns": self._returns}
             extra = {"positions": self._outputs.positions(), "row_time": self._row_time}
+            extra |= {"digests": self._outputs.digests()}
             extra |= {"learns_from": self.learns_from, "episodes": self._parts.snapshot()}
             self._checkpoints.save(self.time, saved, extra, background=background)
             self._saved = self.time

@@ -292,6 +292,29 @@ def test_a_damaged_log_is_refused_and_nothing_is_touched(tmp_path, expected, dam
     assert left(tmp_path) == expected("dqn")
 
 
+def test_a_log_edited_in_place_is_refused_and_nothing_is_touched(tmp_path):
+    """A number of as many digits: neither the length of the log nor the ends of its rows tell."""
+    train(fleet("dqn"), tmp_path, steps=80)
+    log = tmp_path / "dqn-mico-seed1" / "log.jsonl"
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b'"step": 40', b'"step": 48'))
+    before = everything(tmp_path)
+    with pytest.raises(ValueError, match=r"seed1/log\.jsonl was edited: its first \d+ bytes are not .* at step 80"):
+        train(fleet("dqn"), tmp_path, steps=160, resume=True)
+    assert everything(tmp_path) == before
+    log.write_bytes(whole)
+    train(fleet("dqn"), tmp_path, steps=160, resume=True)
+
+
+def test_rows_after_the_checkpoint_may_be_anything(tmp_path, expected):
+    """They are cut off, and written again."""
+    train(fleet("dqn"), tmp_path, steps=80)
+    with (tmp_path / "dqn-mico-seed1" / "log.jsonl").open("ab") as file:
+        file.write(b'{"step": 99, "return": 1}\n{"ste')
+    train(fleet("dqn"), tmp_path, steps=240, resume=True)
+    assert left(tmp_path) == expected("dqn")
+
+
 def test_if_all_checkpoints_are_damaged_nothing_is_touched(tmp_path):
     train(fleet("dqn"), tmp_path, steps=80)
     flipped(tmp_path / "checkpoints" / "80.arrays")
@@ -390,17 +413,34 @@ def test_a_folder_that_was_only_begun_can_be_resumed(tmp_path, expected):
 KILLED = {
     "dqn": "--env mdp/frozen-lake --agent dqn --metric mico",
     "rainbow": "--env mdp/frozen-lake --agent rainbow --metric mico",
+    "qr-dqn": "--env mdp/frozen-lake --agent qr-dqn --metric mico --agent.num-quantiles 8",
     "iqn": "--env mdp/frozen-lake --agent iqn --metric mico --agent.num-target-quantiles 8",
+    "m-iqn": "--env mdp/frozen-lake --agent m-iqn --metric mico --agent.num-target-quantiles 8",
     "hosted": "--env gym/CartPole-v1 --agent dqn --metric mico",
     "atari": "--env atari/breakout --env.max-steps 50 --network.encoder mlp --agent dqn --metric mico",
+    "hosted-rainbow": "--env gym/CartPole-v1 --agent rainbow --metric mico",
     "pendulum": "--env gym/Pendulum-v1 --agent sac --metric mico",
+    "dbc": "--env gym/Pendulum-v1 --agent sac --metric dbc",
 }
-STEPS = {"dqn": 24_000, "rainbow": 24_000, "iqn": 8_000, "hosted": 2_400, "atari": 2_400, "pendulum": 2_400}
+STEPS = {"dqn": 24_000, "rainbow": 24_000, "qr-dqn": 16_000, "iqn": 8_000, "m-iqn": 8_000}  # 2,400 outside JAX
+KILLS = 10  # of each kind: a hundred in all
 
 
 def command(name, out, *more):
-    flags = ACTOR_FLAGS if name == "pendulum" else FLAGS
-    return ["train", *KILLED[name].split(), *flags, "--seeds", 0, 1, "--steps", STEPS[name], "--out", out, *more]
+    flags = ACTOR_FLAGS if name in ("pendulum", "dbc") else FLAGS
+    return [
+        "train",
+        *KILLED[name].split(),
+        *flags,
+        "--seeds",
+        0,
+        1,
+        "--steps",
+        STEPS.get(name, 2_400),
+        "--out",
+        out,
+        *more,
+    ]
 
 
 def undisturbed(name, out, **how):
@@ -470,7 +510,7 @@ def test_a_process_killed_once_ends_as_one_that_was_not(tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", KILLED)
-def test_forty_kills(tmp_path, name):
+def test_a_hundred_kills(tmp_path, name):
     """At random times; where one comes too late, that training is over, and another is begun."""
     how, rng = {"quick": False}, random.Random(name)
     undisturbed(name, tmp_path / "cold", **how)
@@ -479,7 +519,7 @@ def test_forty_kills(tmp_path, name):
     seconds = time.monotonic() - start
     assert whole == left(tmp_path / "cold")
     out, kills = tmp_path / "0", 0
-    while kills < 40:
+    while kills < KILLS:
         if killed(name, out, partial(time.sleep, rng.uniform(0.2, seconds)), **how):
             kills += 1
         else:
