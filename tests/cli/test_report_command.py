@@ -641,7 +641,7 @@ def test_steps_that_aggregates_against_steps_lack_are_in_its_caption(reported, t
     for env, rows in {"a": 10, "b": 4}.items():
         write_fleet(tmp_path / "runs" / env, (0, 1), lambda seed, rows=rows: [5.0 + seed] * rows, env=env)
     out, _ = reported(tmp_path / "runs", "--normalise", tmp_path / "scale.csv")
-    assert "steps beyond 4,000 are left out: not every environment's runs are so long" in said(out)
+    assert "what lies beyond step 4,000 is left out: not every environment's runs are so long" in said(out)
 
 
 @pytest.mark.usefixtures("undrawn")

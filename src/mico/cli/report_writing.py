@@ -235,7 +235,7 @@ def _about(found: Study) -> str:
 def _missing(sources: Sources, found: Study) -> tuple[str, ...]:
     """Everything that a reader may look for and not find, each sentence once."""
     said = (*sources.unread, *unfinished(sources.records), *missing_seeds(found.frame), *found.left_out)
-    return tuple(dict.fromkeys([*said, *found.returns[1], *found.scores.excluded, *found.unshared]))
+    return tuple(dict.fromkeys(map(str, [*said, *found.returns[1], *found.scores.excluded, *found.unshared])))
 
 
 def _method(found: Study) -> str:

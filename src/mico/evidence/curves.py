@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
+from mico.evidence.exclusion import Exclusion
 from mico.evidence.normalise import NORMALISATIONS, normalised
 from mico.evidence.run_scores import CELL, LAST, NEARLY, common_steps, cut
 from mico.evidence.scores import checked, tabulate
@@ -50,7 +51,7 @@ def aggregate_curves(
     normalisation: str = "none",
     resamples: int = CURVE_RESAMPLES,
     level: float = 0.95,
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
     """An aggregate of every arm against steps, with intervals: arm, step, value, low, high; and what is left out.
 
     The runs are those that `tabulate` takes with the same `last` and `steps`, and the curves end where the first of
@@ -66,15 +67,15 @@ def aggregate_curves(
     reached = frame.groupby(CELL)["step"].max()
     rows, lost = [], list(scores.excluded)
     if reached.min() < NEARLY * reached.max():
-        lost.append(f"steps beyond {reached.min():,} are left out: not every environment's runs are so long")
+        lost.append(Exclusion(f"what lies beyond step {reached.min():,}", "not every environment's runs are so long"))
     wide = at_steps(frame, _even(frame, points, int(reached.min()))) if cells else frame
     for arm, table in scores.tables.items():
         runs = wide.loc[arm].reindex(pd.MultiIndex.from_product([table.columns, table.index]))
         values = runs.to_numpy().T.reshape(-1, *table.T.shape).swapaxes(1, 2)
         full = np.isfinite(values).all(axis=(1, 2))
         if not full.all():
-            missing = f"{(~full).sum()} of {len(full)} steps are left out"
-            lost.append(f"{arm}: {missing}: not every run has a finite score there")
+            missing = f"a part of {(~full).sum()} of {len(full)} steps"
+            lost.append(Exclusion(f"{arm}: {missing}", "not every run has a finite score there"))
         for step, own in zip(wide.columns[full], values[full]):
             rows.append((arm, step, *estimate(own, aggregate, seed=seed, resamples=resamples, level=level)))
     return pd.DataFrame(rows, columns=["arm", "step", "value", "low", "high"]), tuple(lost)

@@ -41,8 +41,9 @@ class Drawing(NamedTuple):
 
 
 class Undrawn(NamedTuple):
-    """Why there is no such figure."""
+    """A figure that there is not, and why."""
 
+    name: str
     why: str
 
 
@@ -54,7 +55,7 @@ def drawings(study: Study) -> Iterator[Drawing | Undrawn]:
             continue
         yield from draw(study)
     if study.leads_with_speed:
-        yield Undrawn("No figures of final scores: most runs of every arm end at the best score.")
+        yield Undrawn("final-scores", "No figures of final scores: most runs of every arm end at the best score.")
 
 
 def _speed(study: Study) -> Iterator[Drawing | Undrawn]:
@@ -82,7 +83,7 @@ def _speed(study: Study) -> Iterator[Drawing | Undrawn]:
 
 def _training(study: Study) -> Iterator[Drawing | Undrawn]:
     if study.rows_of_runs.max() < 2:
-        yield Undrawn("No curves: every run has a single return.")
+        yield Undrawn("curves", "No curves: every run has a single return.")
         return
     envs = study.curves["env"].nunique()
     figure, axes = _grid(envs, columns=min(envs, 5))
@@ -97,7 +98,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
     if why is None and study.rows_of_runs.max() < 2:
         why = "every run has a single return"
     if why is not None:
-        yield Undrawn(f"No aggregates against steps: {why}.")
+        yield Undrawn("aggregates-against-steps", f"No aggregates against steps: {why}.")
         return
     names = [name for name in aggregates(study) if name != "optimality-gap"]
     frame = study.scaled[study.scaled["env"].isin(study.shared_envs) & study.scaled["arm"].isin(study.aggregated)]
@@ -117,7 +118,7 @@ def _against_steps(study: Study) -> Iterator[Drawing | Undrawn]:
 def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
     why = not_aggregated(study) or too_few_seeds(study)
     if why is not None:
-        yield Undrawn(f"No plot of intervals: {why}.")
+        yield Undrawn("intervals", f"No plot of intervals: {why}.")
         return
     names, parts = aggregates(study), []
     figure = Figure(figsize=(3.6 * len(names) + 1, 0.9 + 0.45 * len(study.tables)), layout="constrained")
@@ -133,17 +134,19 @@ def _intervals(study: Study) -> Iterator[Drawing | Undrawn]:
 def _profiles(study: Study) -> Iterator[Drawing | Undrawn]:
     why = not_aggregated(study) or too_few_seeds(study)
     if why is not None:
-        yield Undrawn(f"No performance profiles: {why}.")
+        yield Undrawn("profiles", f"No performance profiles: {why}.")
         return
     scores = np.concatenate([table.to_numpy().ravel() for table in study.tables.values()])
     if scores.min() == scores.max():
-        yield Undrawn("No performance profiles: all scores are the same.")
+        yield Undrawn("profiles", "No performance profiles: all scores are the same.")
         return
     thresholds = np.linspace(scores.min(), scores.max(), _THRESHOLDS)
     found = {arm: profile(table, thresholds, **study.bootstrap) for arm, table in study.tables.items()}
     if min(float(np.mean(one.high - one.low)) for one in found.values()) > _TOO_WIDE:
         few = max(table.size for table in study.tables.values())
-        yield Undrawn(f"No performance profiles: of {few} scores an arm their intervals would fill the figure.")
+        yield Undrawn(
+            "profiles", f"No performance profiles: of {few} scores an arm their intervals would fill the figure."
+        )
         return
     figure = Figure(figsize=(6, 3.8), layout="constrained")
     score_plots.profile_lines(found, thresholds, figure.subplots(), label="score τ", style_of=study.styles)
@@ -159,12 +162,14 @@ def _improvements(study: Study) -> Iterator[Drawing | Undrawn]:
     means = study.returns[0].pivot_table(index="arm", columns="env", values="value")
     both = [(arm, base) for arm, base in study.baseline_of.items() if {arm, base} <= set(means.index)]
     if not both:
-        yield Undrawn(f"No bars of improvement: {no_baseline(study)}.")
+        yield Undrawn("improvement", f"No bars of improvement: {no_baseline(study)}.")
     for arm, base in both:
         ours, theirs = (means.loc[[one]].dropna(axis="columns") for one in (arm, base))
         percent, lost = improvements(ours, theirs, _random_scores(study, base))
         if len(percent) < 2:
-            yield Undrawn(f"No bars of improvement of {arm} on {base}: they need two environments at least.")
+            yield Undrawn(
+                "improvement", f"No bars of improvement of {arm} on {base}: they need two environments at least."
+            )
             continue
         figure = Figure(figsize=(max(4.5, 0.24 * len(percent) + 1.5), 3.8), layout="constrained")
         score_plots.improvement_bars(percent, figure.subplots())
@@ -181,7 +186,7 @@ def _probabilities(study: Study) -> Iterator[Drawing | Undrawn]:
     several = [pair for pair in pairs(study) if min(len(pair.x), len(pair.y)) > 1]
     if not several:
         why = "it needs two seeds of either arm" if pairs(study) else no_baseline(study)
-        yield Undrawn(f"No probability of improvement as a figure: {why}.")
+        yield Undrawn("probability-of-improvement", f"No probability of improvement as a figure: {why}.")
         return
     found = {f"{pair.arm} > {pair.base}": pair.probability(study) for pair in several}
     wide = 3 + _LETTER * max(map(len, found))
@@ -214,7 +219,9 @@ def _sweeps(study: Study) -> Iterator[Drawing | Undrawn]:
         yield Drawing(f"alpha-beta-{file_name(str(agent))}", caption, figure, _bands(own))
         grids += 1
     if not grids:
-        yield Undrawn("No grid over α and β: no agent has several values of both and nothing else that varies.")
+        yield Undrawn(
+            "alpha-beta", "No grid over α and β: no agent has several values of both and nothing else that varies."
+        )
 
 
 _OF_FINAL_SCORES = (_intervals, _profiles, _probabilities, _improvements)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from mico.evidence.atari_scores import PAPER_GAMES, REFERENCES, WITHOUT_HUMAN, game
+from mico.evidence.exclusion import Exclusion
 
 
 class Scale(NamedTuple):
@@ -28,7 +29,7 @@ NORMALISATIONS: dict[str, Callable[[str], Scale | None]] = {
 }
 
 
-def normalised(frame: pd.DataFrame, scale_of: Callable[[str], Scale | None]) -> tuple[pd.DataFrame, list[str]]:
+def normalised(frame: pd.DataFrame, scale_of: Callable[[str], Scale | None]) -> tuple[pd.DataFrame, list[Exclusion]]:
     """The frame with returns of each environment on its scale, without environments that have none."""
     scales = {env: scale_of(env) for env in frame["env"].unique()}
     without = [env for env, scale in scales.items() if scale is None]
@@ -36,4 +37,4 @@ def normalised(frame: pd.DataFrame, scale_of: Callable[[str], Scale | None]) -> 
     zero, unit = (frame["env"].map({env: scale[part] for env, scale in scales.items() if scale}) for part in (0, 1))
     value = frame["value"].mask(frame["name"] == "return", (frame["value"] - zero.astype(float)) / unit.astype(float))
     why = f"no human score is published, as for {len(WITHOUT_HUMAN)} of the paper's {len(PAPER_GAMES)} games"
-    return frame.assign(value=value), [f"{env} is left out: {why}" for env in without]
+    return frame.assign(value=value), [Exclusion(env, why) for env in without]

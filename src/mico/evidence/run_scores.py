@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from mico.evidence.exclusion import Exclusion
 from mico.runs.log import FROZEN, REACHED
 from mico.runs.returns import mean_returns
 
@@ -21,7 +22,7 @@ _ROUNDING = 1e-9  # of a step, relative: where a tenth of the steps begins
 
 def final_scores(
     frame: pd.DataFrame, *, last: float = LAST, steps: Mapping[str, int] | None = None
-) -> tuple[pd.DataFrame, list[str]]:
+) -> tuple[pd.DataFrame, list[Exclusion]]:
     r"""Score runs: the mean return over the episodes of the last tenth of the steps up to T.
 
     That is $\sum_i e_i x_i / \sum_i e_i$ over the rows i with $0.9\,T < s_i \le T$, where a row at step $s_i$ holds the
@@ -35,7 +36,7 @@ def final_scores(
             an arm alone is its last.
 
     Returns:
-        Rows of arm, env, seed, value, and a sentence for each run that has no score: it has not come to T, or has no
+        Rows of arm, env, seed, value, and an exclusion for each run that has no score: it has not come to T, or has no
         return up to T, or not all of those returns are finite.
     """
     if not 0 < last <= 1:
@@ -53,7 +54,7 @@ def final_scores(
     runs["value"] = mean_returns(counted, CELL)
     runs["sound"] = np.isfinite(counted["value"].astype(float)).groupby([counted[name] for name in CELL]).all()
     why = {cell: _fault(*run) for cell, run in zip(runs.index, runs.itertuples(index=False, name=None))}
-    lost = [f"{arm}: seed {seed} of {env} is left out: {fault}" for (arm, env, seed), fault in why.items() if fault]
+    lost = [Exclusion(f"{arm}: seed {seed} of {env}", fault) for (arm, env, seed), fault in why.items() if fault]
     return runs.loc[[not fault for fault in why.values()], "value"].reset_index(), lost
 
 

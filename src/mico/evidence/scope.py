@@ -5,22 +5,23 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from mico.evidence.exclusion import AGGREGATES, Exclusion
 from mico.evidence.run_scores import CELL, NEARLY, reached_steps
 from mico.runs.folder import RunFolder
 
 
-def once(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """One run of each arm, environment and seed, that which went farthest, and a sentence on each other."""
+def once(frame: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Exclusion, ...]]:
+    """One run of each arm, environment and seed, that which went farthest, and each other as an exclusion."""
     runs = frame[["arm", "env", "seed", "run"]].drop_duplicates()
     runs = runs.assign(reached=runs["run"].map(reached_steps(frame, ["run"]))).sort_values(
         "reached", ascending=False, kind="stable"
     )
     again = runs[runs.duplicated(["arm", "env", "seed"])]
-    sentences = [
-        f"{run} is left out: there is a run of {arm} in {env} with seed {seed} that is as far or farther"
+    lost = [
+        Exclusion(run, f"there is a run of {arm} in {env} with seed {seed} that is as far or farther")
         for arm, env, seed, run in zip(again["arm"], again["env"], again["seed"], again["run"])
     ]
-    return frame[~frame["run"].isin(again["run"])], tuple(sentences)
+    return frame[~frame["run"].isin(again["run"])], tuple(lost)
 
 
 def infinite(frame: pd.DataFrame) -> list[str]:
@@ -32,14 +33,16 @@ def infinite(frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def unfinished_envs(frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[RunFolder]) -> dict[str, str]:
+def unfinished_envs(
+    frame: pd.DataFrame, steps: Mapping[str, int], records: Sequence[RunFolder]
+) -> dict[str, Exclusion]:
     """Environments in which no arm is near its end while others are finished, and a sentence on each."""
     behind = _behind(frame, steps, records)
     if len(behind) == len(steps):
         return {}
     why = "and others are finished"
     return {
-        env: f"{env} is not in the aggregates: it is at step {steps[env]:,} of {end:,}, {why}"
+        env: Exclusion(env, f"it is at step {steps[env]:,} of {end:,}, {why}", where=AGGREGATES)
         for env, end in behind.items()
     }
 

@@ -1,4 +1,4 @@
-"""From rows of runs to tables of scores, one an arm, with a sentence about everything that is left out."""
+"""From rows of runs to tables of scores, one an arm, with everything that is left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from mico.evidence.arms import arm_names
+from mico.evidence.exclusion import Exclusion
 from mico.evidence.normalise import NORMALISATIONS, normalised
 from mico.evidence.run_scores import CELL, LAST, final_scores
 from mico.runs.log import COLUMNS
@@ -17,7 +18,7 @@ class Scores:
     """A table for each arm, seeds as rows and environments as columns, and what is in none of them."""
 
     tables: dict[str, pd.DataFrame]
-    excluded: tuple[str, ...]
+    excluded: tuple[Exclusion, ...]
 
 
 def tabulate(
@@ -37,13 +38,13 @@ def tabulate(
     for arm in frame["arm"].unique():
         own = cells[cells["arm"] == arm]
         table, gaps = complete(own.pivot(index="seed", columns="env", values="value"))
-        lost += [f"{arm}: {sentence}" for sentence in gaps]
+        lost += [gap._replace(what=f"{arm}: {gap.what}") for gap in gaps]
         if table.size:
             tables[arm] = table
     return Scores(tables, tuple(lost))
 
 
-def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, list[Exclusion]]:
     """The table without its empty cells: again and again the row or column that lacks the largest share goes."""
     lost = []
     while table.size and table.isna().to_numpy().any():
@@ -51,11 +52,11 @@ def complete(table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         seeds, envs = gaps.mean(axis="columns"), gaps.mean(axis="index")
         if seeds.max() >= envs.max():
             seed = seeds.idxmax()
-            lost.append(f"seed {seed} is left out: it has no score in {_few(table.columns[gaps.loc[seed]])}")
+            lost.append(Exclusion(f"seed {seed}", f"it has no score in {_few(table.columns[gaps.loc[seed]])}"))
             table = table.drop(index=seed)
         else:
             env = envs.idxmax()
-            lost.append(f"{env} is left out: it has no score of seed {_few(table.index[gaps[env]])}")
+            lost.append(Exclusion(env, f"it has no score of seed {_few(table.index[gaps[env]])}"))
             table = table.drop(columns=env)
     return table, lost
 
@@ -73,7 +74,7 @@ def shared(scores: Scores, arms: Sequence[str]) -> Scores:
     if not seeds or not envs:
         raise ValueError(f"arms must share seeds and environments, but {', '.join(arms)} do not")
     lost = [
-        f"{arm}: {word}{label} is left out, because not every arm has it"
+        Exclusion(f"{arm}: {word}{label}", "not every arm has it")
         for arm, table in tables.items()
         for word, labels, kept in (("seed ", table.index, seeds), ("", table.columns, envs))
         for label in labels.difference(kept)

@@ -10,6 +10,7 @@ import pandas as pd
 from mico.evidence.atari_scores import is_game
 from mico.evidence.baselines import baselines, scale_of
 from mico.evidence.curves import training_curves
+from mico.evidence.exclusion import AGGREGATES, Exclusion
 from mico.evidence.learning_speed import learning_speed, learning_targets, tied_at_ceiling
 from mico.evidence.normalise import normalised
 from mico.evidence.run_scores import common_steps, cut, final_scores
@@ -36,7 +37,7 @@ class Choices(NamedTuple):
 
 @dataclass(frozen=True)
 class Study:
-    """Rows with their arms, up to the last and, for scores, up to `steps`; `left_out` has a sentence for all else."""
+    """Rows with their arms, up to the last and, for scores, up to `steps`; `left_out` says what else there is."""
 
     choices: Choices
     frame: pd.DataFrame
@@ -45,11 +46,11 @@ class Study:
     scale: str
     words: str
     baseline_of: dict[str, str]
-    left_out: tuple[str, ...]
+    left_out: tuple[str | Exclusion, ...]
     frame_skip: int  # frames of an emulator in a step, or 1
 
     @cached_property
-    def returns(self) -> tuple[pd.DataFrame, list[str]]:
+    def returns(self) -> tuple[pd.DataFrame, list[Exclusion]]:
         """The score of every run that has one in raw returns, whatever others lack, and why the rest have none."""
         return final_scores(self.frame, last=self.choices.last, steps=self.steps)
 
@@ -72,19 +73,19 @@ class Study:
         return [env for env in tables[0].columns if all(env in table for table in tables)] if tables else []
 
     @property
-    def unshared(self) -> list[str]:
-        """A sentence for each arm that is in no aggregate, and for each environment in which an arm has no scores."""
+    def unshared(self) -> list[Exclusion]:
+        """An exclusion for each arm that is in no aggregate, and for each environment in which an arm has no scores."""
         tables = self.aggregated
         lacking = {
             env: [arm for arm in tables if env not in tables[arm]] for table in tables.values() for env in table.columns
         }
         few = [
-            f"{arm} is not in the aggregates: it has scores in {table.shape[1]} of {len(lacking)} environments"
+            Exclusion(arm, f"it has scores in {table.shape[1]} of {len(lacking)} environments", where=AGGREGATES)
             for arm, table in self.scores.tables.items()
             if arm not in tables
         ]
         return few + [
-            f"{env} is not in the aggregates: {arms[0]} has no scores in it" for env, arms in lacking.items() if arms
+            Exclusion(env, f"{arms[0]} has no scores in it", where=AGGREGATES) for env, arms in lacking.items() if arms
         ]
 
     @property
@@ -188,8 +189,8 @@ def _check(choices: Choices) -> None:
         raise ValueError(f"seed must not be negative, got {choices.seed}")
 
 
-def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFrame, str, list[str]]:
-    """Returns on a scale, what it is in words, and a sentence for each environment that it does not have."""
+def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFrame, str, list[Exclusion]]:
+    """Returns on a scale, what it is in words, and an exclusion for each environment that it does not have."""
     scale_for, words = scale_of(scale, ends, baseline=choices.baseline, last=choices.last, columns=choices.columns)
     off = [env for env in ends["env"].unique() if scale != "human" and scale_for(env) is None]
     scaled, without = normalised(ends[~ends["env"].isin(off)], scale_for)
@@ -197,7 +198,7 @@ def _scaled(ends: pd.DataFrame, scale: str, choices: Choices) -> tuple[pd.DataFr
         raise ValueError(f"normalise is {scale}, which has a scale for none of {', '.join(ends['env'].unique())}")
     by_arm = scale == "baseline" or scale in set(ends["arm"])
     why = "the baseline does not clearly rise there" if by_arm else f"{scale} has no line for it"
-    return scaled, words, [*(f"{env} is not in the normalised scores: {why}" for env in off), *without]
+    return scaled, words, [*(Exclusion(env, why, where="the normalised scores") for env in off), *without]
 
 
 def _frame_skip(sources: Sources) -> int:

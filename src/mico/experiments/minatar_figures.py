@@ -147,7 +147,7 @@ def tables(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
             *looked_at.scores.excluded,
             *looked_at.unshared,
         ]
-        found["left-out"] = pd.DataFrame({"why": [*dict.fromkeys(said)]})
+        found["left-out"] = pd.DataFrame({"why": [*dict.fromkeys(map(str, said))]})
     swept = sweep_scores(frame)
     return found | ({} if swept.empty else {"alpha-beta": swept})
 
@@ -156,9 +156,9 @@ def figures(frame: pd.DataFrame) -> Iterator[Drawing | Undrawn]:
     """All of a report on the study, the sweep as heat maps, and the representations of each agent."""
     looked_at = scored(frame)
     if looked_at is None:
-        yield Undrawn("No figure of scores: no run of the study is whole and has ended an episode.")
+        yield Undrawn("scores", "No figure of scores: no run of the study is whole and has ended an episode.")
     else:
-        yield from map(Undrawn, looked_at.unshared)
+        yield from (Undrawn("aggregates", str(one)) for one in looked_at.unshared)
         yield from (one for one in drawings(looked_at) if not _is_replaced(one))
     yield heat_maps(frame)
     rows = frame[frame["phase"] == "study"]
@@ -190,7 +190,7 @@ def heat_maps(frame: pd.DataFrame) -> Drawing | Undrawn:
     scores = sweep_scores(frame)
     swept = scores[scores["metric"] != "none"]
     if swept.empty:
-        return Undrawn("No heat maps over α and β: there are no runs of the sweep.")
+        return Undrawn("alpha-beta", "No heat maps over α and β: there are no runs of the sweep.")
     agents, envs = swept["agent"].unique(), sorted(swept["env"].unique())
     best = {agent: best_weights(own) for agent, own in _swept(frame).groupby("agent")}
     figure = Figure(figsize=(3.6 * len(envs), 3.1 * len(agents)), layout="constrained")
@@ -229,7 +229,7 @@ def curves(frame: pd.DataFrame, looks: Looks) -> Drawing | Undrawn:
     """Returns while learning, a row for each agent and a column for each game."""
     rows = _named(frame).rename(columns={"score": "value"}).dropna(subset="value")
     if rows.empty:
-        return Undrawn("No curves: no run has ended an episode.")
+        return Undrawn("curves", "No curves: no run has ended an episode.")
     bands = mean_intervals(rows, ["agent", "env", "metric", "step"], _LEVEL)
     labels = {agent: f"{agent}: return" for agent in bands["agent"].unique()}
     caption = "Returns while learning: means over seeds with 95% intervals (Student)."
@@ -240,7 +240,9 @@ def representations(frame: pd.DataFrame, agent: str, looks: Looks) -> Drawing | 
     """Norms, angles, effective rank, dead units and agreement of one agent against steps, game by game."""
     rows = _named(frame).melt(["env", "metric", "step", "seed"], [*LABELS], var_name="measure").dropna(subset="value")
     if rows.empty:
-        return Undrawn(f"No figure of the representations of {agent}: nothing was measured.")
+        return Undrawn(
+            f"representations-{agent}", f"No figure of the representations of {agent}: nothing was measured."
+        )
     bands = mean_intervals(rows, ["measure", "env", "metric", "step"], _LEVEL)
     caption = f"What {agent} makes of replayed batches while it learns: means over seeds with 95% intervals (Student)."
     return Drawing(f"representations-{agent}", caption, _panels(bands, "measure", LABELS, looks), bands)
@@ -294,4 +296,4 @@ def _named(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _is_replaced(drawing: Drawing | Undrawn) -> bool:
     """Whether there is a figure here for it: curves by agent, and heat maps of the sweep."""
-    return drawing.name == "curves" if isinstance(drawing, Drawing) else "grid over α and β" in drawing.why
+    return drawing.name in ("curves", "alpha-beta")

@@ -8,6 +8,7 @@ import pytest
 MODULES = (
     "mico.cli.report_writing",
     "mico.evidence.arms",
+    "mico.evidence.exclusion",
     "mico.runs.columns",
     "mico.runs.csv_bytes",
     "mico.runs.file_names",

@@ -80,7 +80,7 @@ def test_one_run_of_an_arm_is_enough_for_the_common_step():
     assert common_steps(frame) == {"gym/a": 80}
     scores, lost = final_scores(frame)
     assert set(zip(scores["arm"], scores["seed"])) == {("dqn", 0), ("iqn", 0)}
-    assert lost == ["dqn: seed 1 of gym/a is left out: it has come to step 40 of 80"]
+    assert [*map(str, lost)] == ["dqn: seed 1 of gym/a is left out: it has come to step 40 of 80"]
 
 
 def test_frozen_runs_come_no_farther_and_hold_nobody_back():
@@ -89,7 +89,7 @@ def test_frozen_runs_come_no_farther_and_hold_nobody_back():
     assert reached_steps(both).to_dict() == {("dqn", "gym/a", 0): 45, ("iqn", "gym/a", 0): 100}
     assert common_steps(both) == {"gym/a": 100}
     assert common_steps(frozen) == {"gym/a": 45}  # there is none that goes on
-    assert final_scores(both)[1] == ["dqn: seed 0 of gym/a is left out: it has come to step 45 of 100"]
+    assert [*map(str, final_scores(both)[1])] == ["dqn: seed 0 of gym/a is left out: it has come to step 45 of 100"]
 
 
 def test_cut_rows_tell_how_far_a_run_has_come_by_then():
