@@ -31,7 +31,15 @@ REREADS = True  # results are read anew at every call
 MANNER = ("train", "runs", "max_runs", "seconds")  # how it is trained may change before it goes on
 
 QUICK = Config(
-    games=("breakout",), agents=("dqn",), seeds=(0, 1), steps=1_600, points=20, phases=("study",), train=True, runs=""
+    games=("breakout",),
+    agents=("dqn",),
+    seeds=(0, 1),
+    steps=24_000,
+    points=20,
+    phases=("study",),
+    train=True,
+    runs="",
+    epsilon_decay=8_000,  # so that what is learnt is played
 )
 
 

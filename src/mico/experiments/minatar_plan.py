@@ -87,6 +87,9 @@ class Config:
     precision: Annotated[
         Precision | None, _arg("Number type that the networks compute in.", "float32, for IQN and M-IQN bfloat16")
     ] = None
+    epsilon_decay: Annotated[
+        int | None, _arg("Steps after learning starts in which ε falls from 1.", "the preset's 250,000")
+    ] = None
     seconds: Annotated[
         float | None, _arg("Seconds after which the training stops and saves a checkpoint.", "no limit")
     ] = None
@@ -100,9 +103,10 @@ class Config:
             for value in getattr(self, name):
                 if value not in known:
                     raise ValueError(f"{name} must be of {', '.join(known)}, but has {value!r}: {near(value, known)}?")
-        for name in ("points", "max_runs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but is {getattr(self, name)}")
+        for name, least in (("points", 1), ("max_runs", 1), ("epsilon_decay", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name} must be at least {least}, but is {value}")
         for name in ("steps", "sweep_steps"):
             steps = getattr(self, name)
             if steps < 1 or steps % (_PERIOD * self.points):
@@ -221,7 +225,9 @@ def sweep_gains(rows: pd.DataFrame) -> pd.Series:
 def _fields(config: Config, agent: str, steps: int) -> dict[str, tuple[Any, ...]]:
     """MinAtar's games as published, and IQN's fractions as the paper's code draws them, which takes less work."""
     implicit = issubclass(VALUE_AGENTS[agent], AbstractImplicitAgent)
-    own = {"agent.fractions": ("shared",)} if implicit else {}
+    own: dict[str, tuple[Any, ...]] = {"agent.fractions": ("shared",)} if implicit else {}
+    if config.epsilon_decay is not None:
+        own["schedule.epsilon_decay"] = (config.epsilon_decay,)
     precision = config.precision or ("bfloat16" if implicit else "float32")
     measured = {"schedule.log_period": (steps // config.points,), "network.precision": (precision,)}
     return {**SWEEPS["minatar"].sweep.fields, **measured, **own}

@@ -539,3 +539,30 @@ def test_what_is_trained_next_fits_what_is_committed(agent, monkeypatch, tmp_pat
         (fleet,) = planned(study_parts(other, agent, None)[0].sweep, None, Limits(None, config.max_runs))
         with pytest.raises(ValueError, match=r"network.precision of .* in minatar/.* is"):
             condensed.check_alike(results.of["study"], fleet.labels()[0].settings)
+
+
+@pytest.mark.slow
+def test_a_quick_study_learns_with_and_without_mico_and_looks_at_representations():
+    """Every run ends above twice its start, the arms of a seed part once they learn, and no measure is missing."""
+    frame = minatar.run(minatar.QUICK)
+    ends = frame.sort_values("step").groupby(["metric", "seed"])["score"].agg(["first", "last"])
+    assert len(ends) == 2 * len(minatar.QUICK.seeds)
+    assert (ends["last"] > 2 * ends["first"]).all()
+    learnt = frame[frame["step"] > 2_000]  # learning starts after 1,000
+    for _, own in learnt.groupby("seed"):
+        curves = own.pivot(index="step", columns="metric", values="score")
+        assert (curves["mico"] != curves["none"]).mean() > 0.8
+    measured = learnt[["norm", "angle", "effective_rank", "dead_units", "agreement", "distance", "q"]]
+    assert np.isfinite(measured[learnt["metric"] == "mico"].astype(float)).all(axis=None)
+    assert np.isfinite(measured.drop(columns="distance").astype(float)).all(axis=None)
+
+
+def test_an_epsilon_that_falls_in_less_than_no_steps_is_refused():
+    with pytest.raises(ValueError, match="epsilon_decay must be at least 0, but is -1"):
+        replace(SMALL, epsilon_decay=-1)
+
+
+def test_the_decay_of_epsilon_is_the_preset_s_unless_it_is_given():
+    for given, expected in ((None, 250_000), (80, 80)):
+        part = study_parts(replace(SMALL, epsilon_decay=given), "dqn", None)[0]
+        assert {cell.shape.run(dict(cell.fields), 0).schedule.epsilon_decay for cell in part.cells} == {expected}
