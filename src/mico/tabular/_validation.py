@@ -30,14 +30,26 @@ _SUM_TOLERANCE = 1e-6  # rows nearer to 1 than this are taken as meant, and norm
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
-    """A fresh float64 array of what the caller gave."""
+    """A fresh float64 array of what the caller gave; text, dates and masked entries are no numbers."""
     try:
         given = np.asarray(values)
-        if given.dtype.kind == "c":
+        if np.ma.isMaskedArray(values) or given.dtype.kind not in "biufO":
+            raise TypeError
+        if given.dtype.kind == "O" and not all(isinstance(one, RealNumber) for one in given.ravel()):
             raise TypeError
         return np.array(given, dtype=float)
     except (TypeError, ValueError, OverflowError, RuntimeError):  # the last from tensors that carry gradients
-        raise ValueError(f"{name} must be an array of real numbers") from None
+        raise ValueError(f"{name} must be an array of real numbers, got {described_array(values)}") from None
+
+
+def described_array(values: Any) -> str:
+    """A short description of what cannot be an array of numbers."""
+    if np.ma.isMaskedArray(values):
+        return "a masked array"
+    if isinstance(values, np.ndarray):
+        return f"{values.dtype} {list(values.shape)}"
+    text = repr(values)
+    return text if len(text) <= 60 else f"{type(values).__name__} {text[:50]}…"
 
 
 def is_sparse_list(values: Any) -> bool:
@@ -57,7 +69,7 @@ def sparse_list(name: str, matrices: Sequence[Any]) -> tuple[sp.csr_array, ...]:
 
 
 def checked_discount(discount: float) -> float:
-    if not isinstance(discount, RealNumber):
+    if not isinstance(discount, RealNumber) or isinstance(discount, bool):
         raise ValueError(f"discount must be a number in [0, 1), not {discount!r}")
     if not 0.0 <= discount < 1.0:
         raise ValueError(f"discount must lie in [0, 1), but is {discount}")
@@ -65,12 +77,12 @@ def checked_discount(discount: float) -> float:
 
 
 def check_tolerance(tolerance: float) -> None:
-    if not isinstance(tolerance, RealNumber) or not 0 < tolerance < np.inf:
+    if not isinstance(tolerance, RealNumber) or isinstance(tolerance, bool) or not 0 < tolerance < np.inf:
         raise ValueError(f"tolerance must be positive and finite, but is {tolerance!r}")
 
 
 def check_whole(name: str, number: Any, least: int, most: int | None = None) -> None:
-    if not isinstance(number, Integral):
+    if not isinstance(number, Integral) or isinstance(number, bool):
         raise ValueError(f"{name} must be a whole number, not {number!r}")
     if most is not None and not least <= int(number) <= most:
         raise ValueError(f"{name} must lie in {least}..{most}, but is {number}")

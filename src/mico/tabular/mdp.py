@@ -90,8 +90,13 @@ class MDP:
 
         Raises:
             ValueError: If an index is out of range, or the probabilities of a state and action do not sum to 1.
+
+        Examples:
+            >>> tossed = Outcomes([0, 0], [0, 0], [0, 0], [0.5, 0.5], [0.0, 1.0])
+            >>> MDP.from_outcomes(tossed, num_states=1, num_actions=1, discount=0.9).reward
+            array([[0.5]])
         """
-        raw = _outcomes.Outcomes(*(np.asarray(column) for column in outcomes))
+        raw = _outcomes.read_outcomes(outcomes)
         scaled = _outcomes.checked_outcomes(raw, num_states, num_actions)
         kernels = []
         for action in range(num_actions):
@@ -155,6 +160,12 @@ class MDP:
 
         Raises:
             ValueError: If the policy has another shape, or no distributions in its rows.
+
+        Examples:
+            >>> stay, go = [1.0, 0.0], [0.0, 1.0]
+            >>> mdp = MDP(transition=[[stay, go], [go, go]], reward=[[0.0, 1.0], [0.0, 0.0]], discount=0.9)
+            >>> mdp.chain([[0.25, 0.75], [1.0, 0.0]]).reward
+            array([0.75, 0.  ])
         """
         probs = checked_policy(policy, self.shape)
         if reward not in ("mean", "sampled"):

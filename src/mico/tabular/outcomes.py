@@ -1,5 +1,6 @@
 """The list of all that can happen in an MDP, and the law of the reward that follows from it."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from mico.tabular._validation import (
     check_kind,
     check_whole,
     checked_rows,
+    described_array,
     is_sparse_list,
     numbers,
     sparse_list,
@@ -28,7 +30,20 @@ class RewardLaw(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """Parallel arrays: in `state`, `action` leads to `next_state` with `probability` and pays `reward`."""
+    """A list of all that can happen in an MDP, as parallel vectors.
+
+    Attributes:
+        state: The state in which an action is taken.
+        action: The action.
+        next_state: Where it leads.
+        probability: With what probability, of those of one state and action.
+        reward: The reward when it does; one next state may be listed with several.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> mt.make("random-reward").mdp.outcomes().reward
+        array([0., 1.])
+    """
 
     state: Int[np.ndarray, " K"]
     action: Int[np.ndarray, " K"]
@@ -42,6 +57,7 @@ class Outcomes(NamedTuple):
         return Outcomes(*(column[order] for column in self))
 
     def mean_reward(self, shape: tuple[int, int]) -> Float[np.ndarray, "S A"]:
+        """The mean reward of each state and action."""
         mean = np.zeros(shape)
         np.add.at(mean, (self.state, self.action), self.probability * self.reward)
         mean.setflags(write=False)
@@ -86,14 +102,32 @@ def checked_law(law: RewardLaw, reward: Float[np.ndarray, " S"]) -> RewardLaw:
     return RewardLaw(levels, weights)
 
 
+def read_outcomes(outcomes: Any) -> Outcomes:
+    """Five columns as arrays, of whatever the caller gave."""
+    if not isinstance(outcomes, Sequence) or isinstance(outcomes, str) or len(outcomes) != len(Outcomes._fields):
+        raise ValueError(
+            f"outcomes must be five vectors {', '.join(Outcomes._fields)}, got {described_array(outcomes)}"
+        )
+    for name, column in zip(Outcomes._fields, outcomes, strict=True):
+        if np.ma.isMaskedArray(column):
+            raise ValueError(f"{name} must be a vector of numbers, got a masked array")
+    try:
+        return Outcomes(*(np.asarray(column) for column in outcomes))
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"outcomes must be vectors of one length, got {described_array(outcomes)}") from None
+
+
 def checked_outcomes(outcomes: Outcomes, num_states: int, num_actions: int) -> Outcomes:
     """Indices in range, numbers finite, and the probabilities of each state and action scaled to sum to 1."""
-    columns = Outcomes(*(np.asarray(column) for column in outcomes))
+    columns = read_outcomes(outcomes)
     if len({column.shape for column in columns}) != 1 or columns.state.ndim != 1:
         shapes = ", ".join(f"{name} {list(column.shape)}" for name, column in columns._asdict().items())
         raise ValueError(f"outcomes must be vectors of one length, but are {shapes}")
     for name, number in (("num_states", num_states), ("num_actions", num_actions)):
         check_whole(name, number, 1)
+    if num_states * num_actions > columns.state.size:
+        asked = f"{num_states} · {num_actions} with {columns.state.size} outcomes"
+        raise ValueError(f"num_states · num_actions must be at most the number of outcomes, got {asked}")
     for name, bound in (("state", num_states), ("action", num_actions), ("next_state", num_states)):
         check_index(name, getattr(columns, name), bound)
     columns = columns._replace(

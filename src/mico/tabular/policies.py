@@ -1,11 +1,12 @@
 """Policies of a finite MDP as arrays [S, A], the optimal one, and the chains that policies make."""
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from mico.tabular._validation import check_index, check_whole, checked_policy, numbers
+from mico.tabular._validation import ValueLike, check_index, check_whole, checked_policy, checked_value
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP, Reward
 from mico.tabular.problems.problem import Model, Problem, as_mdp, described
@@ -75,13 +76,16 @@ def as_chain(model: Model, policy: PolicyLike = None, *, reward: Reward = "mean"
 
 
 def uniform_policy(mdp: MDP | Problem) -> Policy:
-    """The policy that takes every action with the same probability.
+    """Make the policy that takes every action with the same probability.
 
     Args:
         mdp: A problem or an MDP.
 
     Returns:
         The probabilities [S, A].
+
+    Raises:
+        ValueError: If it is neither.
 
     Examples:
         >>> uniform_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9))
@@ -92,7 +96,7 @@ def uniform_policy(mdp: MDP | Problem) -> Policy:
 
 
 def random_policy(mdp: MDP | Problem, *, seed: int, law: Literal["uniform", "dirichlet"] = "uniform") -> Policy:
-    """A random stochastic policy.
+    """Draw a random stochastic policy.
 
     Args:
         mdp: A problem or an MDP.
@@ -101,6 +105,9 @@ def random_policy(mdp: MDP | Problem, *, seed: int, law: Literal["uniform", "dir
 
     Returns:
         The probabilities [S, A].
+
+    Raises:
+        ValueError: If the seed is negative, or the law is neither.
 
     Examples:
         >>> random_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9), seed=0).sum(axis=1)
@@ -115,8 +122,8 @@ def random_policy(mdp: MDP | Problem, *, seed: int, law: Literal["uniform", "dir
     return rows / rows.sum(axis=1, keepdims=True)
 
 
-def deterministic_policy(mdp: MDP | Problem, actions: Any) -> Policy:
-    """The policy that takes `actions[x]` in state x.
+def deterministic_policy(mdp: MDP | Problem, actions: Sequence[int] | Int[np.ndarray, " _"]) -> Policy:
+    """Make the policy that takes `actions[x]` in state x.
 
     Args:
         mdp: A problem or an MDP.
@@ -124,6 +131,9 @@ def deterministic_policy(mdp: MDP | Problem, actions: Any) -> Policy:
 
     Returns:
         The probabilities [S, A], zeros and ones.
+
+    Raises:
+        ValueError: If `actions` has not one action of the MDP for each state.
 
     Examples:
         >>> deterministic_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.9), [1])
@@ -137,8 +147,8 @@ def deterministic_policy(mdp: MDP | Problem, actions: Any) -> Policy:
     return np.eye(mdp.num_actions)[taken]
 
 
-def action_values(mdp: MDP | Problem, value: Float[np.ndarray, " S"]) -> Float[np.ndarray, "S A"]:
-    r"""$Q(x, a) = r^a_x + \gamma \sum_{x'} P^a_x(x') V(x')$.
+def action_values(mdp: MDP | Problem, value: ValueLike) -> Float[np.ndarray, "S A"]:
+    r"""Compute the values of actions, $Q(x, a) = r^a_x + \gamma \sum_{x'} P^a_x(x') V(x')$.
 
     Args:
         mdp: A problem or an MDP.
@@ -148,23 +158,30 @@ def action_values(mdp: MDP | Problem, value: Float[np.ndarray, " S"]) -> Float[n
         $Q$ [S, A].
 
     Raises:
-        ValueError: If the value is not a number per state.
+        ValueError: If `value` has not one finite number for each state.
+
+    Examples:
+        >>> action_values(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.5), [2.0])
+        array([[1., 2.]])
     """
     mdp = as_mdp(mdp)
-    value = numbers("value", value)
-    if value.shape != (mdp.num_states,):
-        raise ValueError(f"value must have shape ({mdp.num_states},), got {value.shape}")
+    value = checked_value("value", value, mdp.num_states)
     return mdp.reward + mdp.discount * np.stack([kernel @ value for kernel in mdp.kernels], axis=1)
 
 
 def optimal(mdp: MDP | Problem) -> tuple[Float[np.ndarray, " S"], Policy]:
-    r"""$V^*$ and a deterministic $\pi^*$, by policy iteration; an action is left only for one that is truly better.
+    r"""Compute $V^* = \max_\pi V^\pi$ and a deterministic $\pi^*$, by policy iteration.
+
+    An action is left only for one that is better by more than rounding.
 
     Args:
         mdp: A problem or an MDP.
 
     Returns:
         The optimal value [S], and an optimal policy [S, A].
+
+    Raises:
+        ValueError: If it is neither.
 
     Examples:
         >>> value, policy = optimal(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.5))
@@ -186,10 +203,38 @@ def optimal(mdp: MDP | Problem) -> tuple[Float[np.ndarray, " S"], Policy]:
 
 
 def optimal_value(mdp: MDP | Problem) -> Float[np.ndarray, " S"]:
-    """The optimal value $V^*$ [S]; see `optimal`."""
+    """Compute the optimal value $V^*$ of each state, by policy iteration.
+
+    Args:
+        mdp: A problem or an MDP.
+
+    Returns:
+        $V^*$ [S].
+
+    Raises:
+        ValueError: If it is neither.
+
+    Examples:
+        >>> optimal_value(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.5))
+        array([2.])
+    """
     return optimal(mdp)[0]
 
 
 def optimal_policy(mdp: MDP | Problem) -> Policy:
-    """A deterministic optimal policy [S, A]; see `optimal`."""
+    """Find a deterministic optimal policy, by policy iteration.
+
+    Args:
+        mdp: A problem or an MDP.
+
+    Returns:
+        Its probabilities [S, A], zeros and ones.
+
+    Raises:
+        ValueError: If it is neither.
+
+    Examples:
+        >>> optimal_policy(MDP([[[1.0], [1.0]]], [[0.0, 1.0]], 0.5))
+        array([[0., 1.]])
+    """
     return optimal(mdp)[1]

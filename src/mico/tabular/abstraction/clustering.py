@@ -10,7 +10,14 @@ from typing import Any, final
 import numpy as np
 from jaxtyping import Float, Int
 
-from mico.tabular._validation import Distances, check_whole, checked_discount, checked_distances, checked_not_negative
+from mico.tabular._validation import (
+    Distances,
+    check_kind,
+    check_whole,
+    checked_discount,
+    checked_distances,
+    checked_not_negative,
+)
 from mico.tabular.abstraction.partition import Partition
 
 
@@ -70,6 +77,7 @@ def value_loss_bound(d: Any, partition: Partition, discount: float) -> Float[np.
     For $V^*$ the same holds of each action's value, and a difference of maxima is at most the largest difference.
     """
     distance, gamma = _without_diagonal(d), checked_discount(discount)
+    check_kind("partition", partition, Partition, "a Partition")
     if partition.num_states != len(distance):
         raise ValueError(f"partition has {partition.num_states} states, but d has {len(distance)}")
     total = (distance @ partition.membership)[np.arange(len(distance)), partition.block]

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int, Shaped
 
-from mico.tabular._validation import Matrix, numbers
+from mico.tabular._validation import Matrix, check_kind, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP
 from mico.tabular.outcomes import RewardLaw
@@ -115,6 +115,7 @@ def quotient(model: Model, partition: Partition) -> MDP | Chain:
     Sparse stays sparse. A chain's law of the reward is averaged as well; of an MDP's rewards only the means are kept.
     """
     model = model if isinstance(model, Chain) else as_mdp(model, "model")
+    check_kind("partition", partition, Partition, "a Partition")
     if model.num_states != partition.num_states:
         raise ValueError(f"partition has {partition.num_states} states, but the model has {model.num_states}")
     reward = partition.lower(model.reward)

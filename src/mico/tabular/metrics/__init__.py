@@ -190,7 +190,18 @@ def solve(
     reward: Reward = "mean",
     method: Method = "auto",
 ) -> Solution:
-    """Compute a behavioural metric between all states of a model, to a certified error.
+    r"""Compute a behavioural metric between all states of a model, to a certified error.
+
+    With $r^\pi$ and $P^\pi$ of the policy, discount $\gamma$, and $\mathcal W_d$ the Kantorovich distance for $d$:
+
+    - mico: $U(x,y) = |r^\pi_x - r^\pi_y| + \gamma\, \mathbb E_{x' \sim P^\pi_x,\, y' \sim P^\pi_y}[U(x', y')]$
+    - reduced-mico: $\Pi U(x,y) = U(x,y) - \tfrac12 U(x,x) - \tfrac12 U(y,y)$
+    - pi-bisimulation: $d(x,y) = |r^\pi_x - r^\pi_y| + \gamma\, \mathcal W_d(P^\pi_x, P^\pi_y)$
+    - bisimulation: $d(x,y) = \max_a |r^a_x - r^a_y| + \gamma\, \mathcal W_d(P^a_x, P^a_y)$
+    - lax-bisimulation: the Hausdorff distance of the actions of x and y, for
+      $\delta(a, b) = |r^a_x - r^b_y| + \gamma\, \mathcal W_d(P^a_x, P^b_y)$
+    - reward-law: $W_\text{sum}(x,y) = \sum_t \gamma^t\, W_1(F^x_t, F^y_t)$, where $F^x_t$ is the law of the reward of
+      the state at time t that x leads to
 
     Args:
         metric: Name of the metric, a key of `METRICS`: "mico", "reduced-mico", "pi-bisimulation", "bisimulation",

@@ -69,7 +69,7 @@ def sparse_garnet(
 ) -> Problem:
     """A random MDP with a few next states for each action, whose rewards are of the state and of a few levels.
 
-    Next states are distinct and drawn evenly, their weights are uniform numbers, normalised; each state pays one of
+    Next states are distinct and drawn evenly, their weights are uniform numbers, normalised; each state has one of
     `levels` rewards, even steps from 0 to 1, whatever the action.
 
     Args:
@@ -79,6 +79,16 @@ def sparse_garnet(
         next_states: Number of next states that each action can lead to.
         levels: Number of different rewards, evenly spaced from 0 to 1.
         discount: Discount factor γ of the MDP, at least 0 and below 1.
+
+    Returns:
+        The problem, with a sparse MDP.
+
+    Raises:
+        ValueError: If a number is too small, or there are fewer states than next states.
+
+    Examples:
+        >>> sparse_garnet(seed=0, num_states=1000)
+        Problem(num_states=1000, num_actions=2, discount=0.9)
     """
     counts = (("num_states", num_states, 1), ("num_actions", num_actions, 1), ("next_states", next_states, 1))
     for name, number, least in (*counts, ("levels", levels, 2), ("seed", seed, 0)):

@@ -71,11 +71,26 @@ def from_map(
     dynamics: Dynamics = "absorbing",
     slip: float = 0.0,
 ) -> Problem:
-    """The grid world of a map, given as one text or as its lines; `goal` is a state that replaces the map's goals.
+    """Make the grid world of a map; its actions are up, down, left and right.
 
-    `"absorbing"` dynamics pay 1 for entering a goal, which then holds the agent for nothing; `"continuing"` ones pay 1
-    for entering a goal and −1 for bumping into a wall, and never end (Castro, 2020). With probability `slip` the move
-    goes in a direction drawn uniformly from the four.
+    Args:
+        text: The map as one text or as its lines: `#` is a wall, a space a free cell, `G` a goal.
+        discount: Discount factor γ of the MDP, at least 0 and below 1.
+        goal: A state that replaces the goals of the map, counting free cells row by row from 0.
+        dynamics: `absorbing`: reward 1 for entering a goal, which then holds the agent without reward.
+            `continuing`: reward 1 for entering a goal, -1 for bumping into a wall, and episodes never end (Castro,
+            2020).
+        slip: Probability, below 1, that the chosen move is replaced by one in a uniformly random direction.
+
+    Returns:
+        The problem, with its map.
+
+    Raises:
+        ValueError: If the map has no goal, or holds other letters.
+
+    Examples:
+        >>> from_map(["#####", "#  G#", "#####"], discount=0.9)
+        Problem(num_states=3, num_actions=4, discount=0.9, map 3x5)
     """
     marks = _marks(text)
     cells = _numbered(marks != "#")

@@ -9,7 +9,22 @@ _watcher: ContextVar[Callable[[float], None] | None] = ContextVar("watcher", def
 
 @contextmanager
 def watch(callback: Callable[[float], None]) -> Iterator[None]:
-    """Inside the `with`, solvers call back with their present error, which falls to the tolerance."""
+    """Let solvers inside the `with` call back with their present error, which falls to the tolerance.
+
+    Args:
+        callback: A function of the error that a solver could certify if it stopped now.
+
+    Yields:
+        Nothing.
+
+    Examples:
+        >>> import mico.tabular as mt
+        >>> errors = []
+        >>> with mt.watch(errors.append):
+        ...     solution = mt.solve("mico", mt.make("mirrored-rooms"))
+        >>> errors[0] > errors[-1]
+        True
+    """
     token = _watcher.set(callback)
     try:
         yield

@@ -35,13 +35,47 @@ def kantorovich(d: Float[np.ndarray, "S S"], transition: Matrix) -> Float[np.nda
 
 
 def lukaszyk_karmowski(mu: np.ndarray, nu: np.ndarray, d: np.ndarray) -> float:
-    r"""The Łukaszyk–Karmowski distance $\mathbb E_{x \sim \mu,\, y \sim \nu}[d(x, y)]$ of independent draws."""
+    r"""Compute the Łukaszyk–Karmowski distance $\mathbb E_{x \sim \mu,\, y \sim \nu}[d(x, y)]$ of independent draws.
+
+    Args:
+        mu: A distribution over the states.
+        nu: Another one.
+        d: Distances between the states.
+
+    Returns:
+        The distance.
+
+    Raises:
+        ValueError: If mu or nu is no distribution, or d is not square.
+
+    Examples:
+        >>> d = np.array([[0.0, 2.0], [2.0, 0.0]])
+        >>> lukaszyk_karmowski(np.array([0.5, 0.5]), np.array([0.5, 0.5]), d)
+        1.0
+    """
     mu, nu, d = _on_states(mu, nu, d)
     return float(mu @ d @ nu)
 
 
 def wasserstein(mu: np.ndarray, nu: np.ndarray, d: np.ndarray) -> float:
-    r"""The Kantorovich distance $\min \mathbb E[d(x, y)]$ over all couplings of $\mu$ and $\nu$."""
+    r"""Compute the Kantorovich distance $\min \mathbb E[d(x, y)]$ over all couplings of $\mu$ and $\nu$.
+
+    Args:
+        mu: A distribution over the states.
+        nu: Another one.
+        d: Distances between the states.
+
+    Returns:
+        The distance.
+
+    Raises:
+        ValueError: If mu or nu is no distribution, or d is not square.
+
+    Examples:
+        >>> d = np.array([[0.0, 2.0], [2.0, 0.0]])
+        >>> wasserstein(np.array([0.5, 0.5]), np.array([1.0, 0.0]), d)
+        1.0
+    """
     mu, nu, d = _on_states(mu, nu, d)
     i, j = np.flatnonzero(mu), np.flatnonzero(nu)
     return transport_cost(mu[i], nu[j], d[np.ix_(i, j)])
