@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib.metadata import EntryPoint
@@ -184,7 +185,9 @@ def _entry_points(group: str) -> tuple[EntryPoint, ...]:
 def _is_same(entry: Any, value: Any) -> bool:
     """Whether an entry is this value, or the entry point of it: a package may declare and register the same."""
     if isinstance(entry, EntryPoint):
-        return entry.value == f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
+        named = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', None)}"
+        there = getattr(sys.modules.get(entry.module), entry.attr, None)  # an object has no name of its own
+        return entry.value == named or (there is not None and there is value)
     return entry is value
 
 

@@ -99,6 +99,19 @@ def test_entry_points_are_entries_that_are_imported_when_used(install):
         registry.register("star", 3, replace=True)
 
 
+def test_a_package_may_declare_and_register_one_object(install):
+    """An object, unlike a class, does not know by which name its module has it."""
+    install("comets", {"comet": "comets:COMET"}, "COMET = object()\nOTHER = object()")
+    registry = shapes()
+    import comets
+
+    assert registry.register("comet", comets.COMET, replace=True) is comets.COMET
+    assert registry["comet"] is comets.COMET
+    again = shapes()
+    with pytest.raises(ValueError, match=r"registered by comets 1\.0$"):
+        again.register("comet", comets.OTHER)
+
+
 def test_a_built_in_name_needs_no_look_at_entry_points(monkeypatch):
     def fail(**_):
         raise AssertionError("entry points were listed")

@@ -41,7 +41,7 @@ _BUILT_IN: dict[str, Callable[..., Problem]] = {
 }
 
 
-def _checked_factory(name: str, factory: Any) -> Callable[..., Problem]:
+def _checked_factory(name: str, factory: Callable[..., Problem]) -> Callable[..., Problem]:
     """A function whose options can be given by name; what its problems are like `mico.testing` checks."""
     if not callable(factory):
         raise ValueError(f"factory must be a function that returns a Problem, got {factory!r}")
