@@ -21,6 +21,8 @@ from mico.tabular._validation import (
     sparse_list,
 )
 
+_SPARE = 2**20  # so many sums of probabilities take 8 MB
+
 
 class RewardLaw(NamedTuple):
     """The distribution of the reward in each state: `weights[x, j]` is the probability of `levels[j]`, ascending."""
@@ -125,7 +127,7 @@ def checked_outcomes(outcomes: Outcomes, num_states: int, num_actions: int) -> O
         raise ValueError(f"outcomes must be vectors of one length, but are {shapes}")
     for name, number in (("num_states", num_states), ("num_actions", num_actions)):
         check_whole(name, number, 1)
-    if num_states * num_actions > columns.state.size:
+    if num_states * num_actions > columns.state.size + _SPARE:  # of fewer, it is said which one has none
         asked = f"{num_states} · {num_actions} with {columns.state.size} outcomes"
         raise ValueError(f"num_states · num_actions must be at most the number of outcomes, got {asked}")
     for name, bound in (("state", num_states), ("action", num_actions), ("next_state", num_states)):
