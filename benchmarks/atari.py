@@ -27,7 +27,7 @@ from against import parse, record
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Episodes, environment
-from mico.deep.fleet.shards import Parts, even_sizes
+from mico.deep.fleet.shards import ShardedFleet, split_evenly
 from mico.deep.metric_losses import MICo
 from still import Still
 
@@ -61,7 +61,7 @@ class Training:
             replace(preset.schedule, learning_starts=options.warm_up, epsilon=1.0, acting=acting),
         )
         self.count, self.time = sum(sizes), 0
-        self.engine = Parts([Run(*parts, seed) for seed in range(self.count)], sizes)
+        self.engine = ShardedFleet([Run(*parts, seed) for seed in range(self.count)], sizes)
         self.state = self.engine.begin()
         for learns in (False, True):
             self.play(options.warm_up, learns=learns)
@@ -113,7 +113,7 @@ def turns(contenders: dict[str, Callable[[int], float]], options: argparse.Names
 
 
 def measured(count: int, options: argparse.Namespace) -> None:
-    splits = [even_sizes(count, parts) for parts in options.parts if parts <= count]
+    splits = [split_evenly(count, parts) for parts in options.parts if parts <= count]
     emulators = {f"emulator, {_parts(len(sizes))}": Emulator(sizes, options.game) for sizes in splits}
     env = played(options.game)
     games = {"": env, "no emulator, ": Still(env.spec, None)} if options.still else {"": env}

@@ -21,7 +21,7 @@ from against import parse, record
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Acting, Run
 from mico.deep.envs import AbstractHostEnv, Control, Episodes
-from mico.deep.fleet.shards import Parts, usual_sizes
+from mico.deep.fleet.shards import ShardedFleet, default_shard_sizes
 from still import Still
 
 ACTING = get_args(Acting)
@@ -42,7 +42,7 @@ class Training:
             replace(preset.schedule, learning_starts=options.warm_up, acting=acting),
         )
         runs = [Run(*parts, seed) for seed in range(count)]
-        self.count, self.time, self.engine = count, 0, Parts(runs, usual_sizes(runs))
+        self.count, self.time, self.engine = count, 0, ShardedFleet(runs, default_shard_sizes(runs))
         self.state = self.engine.begin()
         self.play(options.warm_up, learns=False)
         self.play(options.length, learns=True)
@@ -85,7 +85,7 @@ class Pictures:
 def measured(count: int, options: argparse.Namespace) -> None:
     """Contenders for whose replays there is room at once: pictures, and one metric loss after the other."""
     env = Control(options.task, size=options.size)
-    still = Still(env.spec, env.splits_from)
+    still = Still(env.spec, env.min_runs_to_split)
     pictures, plain = Pictures(env, count), {}
     for metric in options.metrics:
         here: dict[str, Any] = {"pictures alone": pictures}

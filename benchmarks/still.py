@@ -24,7 +24,7 @@ class Still(AbstractHostEnv):
         return self.shown
 
     @property
-    def splits_from(self) -> int | None:
+    def min_runs_to_split(self) -> int | None:
         return self.from_runs
 
     def settings(self) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 python benchmarks/training.py                                  what this machine's device is for
 python benchmarks/training.py --only start                     first and second start, beside a plain DQN in one file
+python benchmarks/training.py --only plain                     CartPole and Breakout, beside a plain DQN in one file
 python benchmarks/training.py --only sb3 --peer-python PATH    PATH runs a Python with stable-baselines3 and minatar
 python benchmarks/training.py --only atari-update --capacity 1000000
 
@@ -31,7 +32,7 @@ from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Run
 from mico.deep.envs import environment
 from mico.deep.fleet import jax_engine as fleet
-from mico.deep.fleet.shards import Parts, even_sizes, usual_sizes
+from mico.deep.fleet.shards import ShardedFleet, default_shard_sizes, split_evenly
 from mico.deep.learner import update as updates
 from mico.deep.learner.state import TrainState, UpdateMetrics, init_params, init_state
 from mico.deep.metric_losses import MICo
@@ -63,16 +64,20 @@ def excess(more: list[float], less: list[float]) -> str:
 
 
 class Training:
-    """A fleet on MinAtar's Breakout, in its usual parts or in others, that has begun to learn; each call plays on."""
+    """A fleet on Breakout or CartPole, in its usual parts or in others, that has begun to learn; each call plays on."""
 
-    def __init__(self, agent: str, metric: str, count: int, length: int, parts: int | None = None):
-        preset, env = PRESETS["minatar"][agent], environment("minatar/breakout", sticky=0.1)
+    def __init__(
+        self, agent: str, metric: str, count: int, length: int, parts: int | None = None, game: str = "breakout"
+    ):
+        preset = PRESETS["minatar" if game == "breakout" else "vector"][agent]
+        env = environment("minatar/breakout", sticky=0.1) if game == "breakout" else environment("gym/CartPole-v1")
         starts = min(preset.schedule.learning_starts, 5 * length)
         schedule = replace(preset.schedule, learning_starts=starts, epsilon=EPSILON, epsilon_decay=0)
         loss = None if metric == "none" else MICo(alpha=preset.alpha)
         settings = preset.agent, loss, env, preset.network, preset.replay, schedule
         self.runs = [Run(*settings, seed) for seed in range(count)]
-        self.engine = Parts(self.runs, usual_sizes(self.runs) if parts is None else even_sizes(count, parts))
+        sizes = default_shard_sizes(self.runs) if parts is None else split_evenly(count, parts)
+        self.engine = ShardedFleet(self.runs, sizes)
         self.states, self.time, self.length = self.engine.begin(), 0, length
         while self.time < 2 * starts:  # learning from the first, which spares a program to compile
             self.seconds()
@@ -148,6 +153,29 @@ def check_parameters(ours: Training, theirs: list[int]) -> None:
     if set(theirs) != {size}:
         raise SystemExit(f"the networks differ: {size} parameters here, {theirs} there")
     print(f"both networks have {size:,} parameters")
+
+
+def plain(options: argparse.Namespace) -> None:
+    """DQN on CartPole, outside JAX, and on Breakout: agent steps per second, ours and a plain DQN's in one file."""
+    import plain_dqn
+
+    length, steps = (40, 2_100) if options.quick else (4_000, 10_000)  # it counts after the first 2,000
+    print(f"{'':<22} {'steps/s of all runs':>26} {'÷ plain':>22}")
+    for game, env, counts in (("cartpole", "CartPole-v1", (1, 4)), ("breakout", "minatar/breakout", (1,))):
+        if game == "breakout" and importlib.util.find_spec("minatar") is None:
+            print("breakout is left out: pip install minatar")
+            continue
+
+        def peer(env: str = env) -> float:
+            return plain_dqn.train(env, steps, 0, epsilon=EPSILON, decay=0, report=lambda line: None)[2]
+
+        ours = {count: Training("dqn", "none", count, length, game=game).rate for count in counts}
+        found = taking_turns({"plain": peer} | ours, options.repeats)
+        for name, rates in found.items():
+            ratios = [rate / other for rate, other in zip(rates, found["plain"], strict=True)]
+            shown = "plain" if name == "plain" else f"ours, {name} run{'s' * (name > 1)}"
+            print(f"{game + ' ' + shown:<22} {spread(rates):>26} {spread(ratios, 2):>22}", flush=True)
+            record(f"{game}, {shown}", median(rates), "/s")
 
 
 def sb3(options: argparse.Namespace) -> None:
@@ -365,6 +393,7 @@ def atari_update(options: argparse.Namespace) -> None:
 
 PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
     "start": start,
+    "plain": plain,
     "sb3": sb3,
     "cost": cost,
     "split": split,
@@ -385,7 +414,11 @@ def main() -> None:
     if options.quick:
         options.repeats, options.capacity = 2, 4 * WRITTEN
     print("device:", jax.devices()[0].device_kind, flush=True)
-    usual = ("start", "sb3", "cost", "split") if jax.default_backend() == "cpu" else ("cost", "fleet", "atari-update")
+    usual = (
+        ("start", "plain", "sb3", "cost", "split")
+        if jax.default_backend() == "cpu"
+        else ("cost", "fleet", "atari-update")
+    )
     for name in options.only or usual:
         print(f"\n{name}: {PARTS[name].__doc__}", flush=True)
         PARTS[name](options)

@@ -267,13 +267,13 @@ def _runs(
 def _name(part: str, given: Any) -> tuple[str, dict[str, list[Any]]]:
     """The registered name of a part of a run, and the fields of an object that was given in place of a name."""
     from mico.deep.agents import AGENTS
-    from mico.deep.envs import AbstractEnv, AbstractHostEnv, split_name
+    from mico.deep.envs import AbstractEnvSettings, split_name
     from mico.deep.metric_losses import METRIC_LOSSES
 
     if isinstance(given, str) or (given is None and part == "metric"):
         return given or "none", {}
     if part == "env":
-        if not isinstance(given, AbstractEnv | AbstractHostEnv):
+        if not isinstance(given, AbstractEnvSettings):
             raise ValueError(
                 f"env must be a name, a problem, an MDP or an object of mico.deep.envs, got {_hint(given)}"
             )

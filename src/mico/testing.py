@@ -107,13 +107,13 @@ def check_env(name: str, *, fields: Mapping[str, Any] | None = None) -> None:
     Examples:
         >>> check_env("mdp/two-state")
     """
-    from mico.deep.envs import AbstractEnv, environment
+    from mico.deep.envs import environment
 
     env = environment(name, **(fields or {}))
     again = environment(env.name, **env.settings())
     _require(env.name == name, f"{name}: its name must be that it is registered by, got {env.name!r}")
     _require(again.settings() == env.settings(), f"{name}: made again of its settings, it has others")
-    if isinstance(env, AbstractEnv):
+    if env.in_jax:
         _check_steps(name, env)
     agent = "dqn" if env.spec.num_actions else "sac"
     _check_training(name, agent, "none", {f"env.{field}": value for field, value in (fields or {}).items()})

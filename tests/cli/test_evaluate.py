@@ -233,7 +233,7 @@ def test_episodes_in_rounds_are_those_of_all_at_once(monkeypatch):
     trained = Trained(run, 0, init_params(run, env.spec))
     whole = evaluate(trained, episodes=5, seed=3, epsilon=0.5, max_steps=60)
     counts, make = [], type(env).make
-    monkeypatch.setattr(type(env), "most_at_once", property(lambda self: 2))
+    monkeypatch.setattr(type(env), "max_parallel", property(lambda self: 2))
     monkeypatch.setattr(type(env), "make", lambda self, count: counts.append(count) or make(self, count))
     np.testing.assert_array_equal(evaluate(trained, episodes=5, seed=3, epsilon=0.5, max_steps=60), whole)
     assert counts == [2, 2, 1]

@@ -12,7 +12,7 @@ from mico.deep.agents import AGENTS
 from mico.deep.config.run import Run, Schedule
 from mico.deep.envs import environment
 from mico.deep.fleet import jax_engine as fleets
-from mico.deep.fleet.jax_engine import Simulated
+from mico.deep.fleet.jax_engine import JaxEngine
 from mico.deep.learner.state import init_params
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.replay.replay import Replay
@@ -101,7 +101,7 @@ def small_batch(spec, count=4):
     return jax.tree.map(jnp.asarray, found)
 
 
-def trained(runs, steps, *, engine=Simulated, learns_from=None):
+def trained(runs, steps, *, engine=JaxEngine, learns_from=None):
     """The state after so many steps of each run, and the sums of each chunk."""
     fleet = fleets.stack(runs)
     schedule, length = fleet.schedule, Chunks(fleet.schedule).lengths[-1]

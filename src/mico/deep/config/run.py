@@ -98,7 +98,7 @@ class Run(eqx.Module):
                 f"agent {agent!r} needs {self.agent.actions} actions, but those of {self.env.name} are {own}"
             )
         _ = self.target_rule  # which the schedule must suit
-        if self.schedule.acting == "while-learning" and isinstance(self.env, AbstractEnv):
+        if self.schedule.acting == "while-learning" and self.env.in_jax:
             raise ValueError(f"acting 'while-learning' needs an environment outside JAX, but env is {self.env.name}")
         self.agent.check_metric(self.metric)
         if self.metric is not None:

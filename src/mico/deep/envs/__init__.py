@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mico._registry import Registry
 from mico._suggestions import near
-from mico.deep.envs.api import AbstractEnv
+from mico.deep.envs.api import AbstractEnv, AbstractEnvSettings
 from mico.deep.envs.host.atari import Atari
 from mico.deep.envs.host.control import Control
 from mico.deep.envs.host.episodes import AbstractHostEnv, AbstractHostEnvs, Episodes
@@ -87,6 +87,7 @@ def environment(name: str, **fields: Any) -> AbstractEnv | AbstractHostEnv:
 __all__ = [
     "ENVS",
     "AbstractEnv",
+    "AbstractEnvSettings",
     "AbstractHostEnv",
     "AbstractHostEnvs",
     "Atari",

@@ -11,13 +11,14 @@ from mico.deep.extensions import ConfigModule
 from mico.deep.types import Spec, Timestep
 
 
-class AbstractEnv(ConfigModule):
-    """One environment as pure functions; its fields are its settings.
+class AbstractEnvSettings(ConfigModule):
+    """The settings of an environment, inside or outside JAX, as fields.
 
     `preset` names the preset that trainings in it take if they name none. An environment whose constructor has a first
     parameter without a default is a family: that parameter is the member, as in "minatar/breakout".
     """
 
+    in_jax: ClassVar[bool]
     preset: ClassVar[str] = "vector"
     members: ClassVar[tuple[str, ...]] = ()  # of a family, to list and to suggest
 
@@ -36,8 +37,16 @@ class AbstractEnv(ConfigModule):
         return naming.numbered_actions(self.spec)
 
     @property
-    def most_at_once(self) -> int | None:
-        """How many side by side are worth having; None: any number."""
+    def max_parallel(self) -> int | None:
+        """The largest number of environments that is worth having side by side; None is any number."""
+        return None
+
+    @property
+    def min_runs_to_split(self) -> int | None:
+        """Runs from which a fleet on a host environment is two shards; None never splits.
+
+        One shard then plays while the device learns for the other.
+        """
         return None
 
     def draw(self, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"] | None:
@@ -45,9 +54,24 @@ class AbstractEnv(ConfigModule):
         return None
 
     @property
+    def is_rendered(self) -> bool:
+        """Whether the environment can draw itself; `make_rendered` then makes one that has `render`."""
+        return False
+
+    def make_rendered(self) -> Any:
+        """Make one environment that can draw itself: `AbstractHostEnvs` with a method `render`."""
+        raise ValueError(f"{self.name} cannot draw itself")
+
+    @property
     @abc.abstractmethod
     def spec(self) -> Spec:
         """What it shows and what actions it takes."""
+
+
+class AbstractEnv(AbstractEnvSettings):
+    """One environment as pure functions; its fields are its settings."""
+
+    in_jax = True
 
     @abc.abstractmethod
     def reset(self, key: Key[Array, ""]) -> tuple[PyTree, Shaped[Array, "..."]]:

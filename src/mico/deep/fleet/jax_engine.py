@@ -1,8 +1,8 @@
 """Some runs as one program: the same moves with a leading axis over runs, in chunks of steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +12,19 @@ from mico.deep.config.run import Run, describe
 from mico.deep.envs import AbstractEnv
 from mico.deep.fields import flatten
 from mico.deep.fleet.batching import diagnose_fleet
+from mico.deep.fleet.engine import COMPILER_OPTIONS, AbstractEngine, Ahead, ChunkFn, ChunkMetrics
 from mico.deep.learner import acting, update
 from mico.deep.learner.state import EnvCarry, EpisodeEnd, TrainState, UpdateMetrics, init_state, play_keys, reset_key
 from mico.deep.types import Params, Timestep
 
 _UNROLLED = 8  # steps: a turn of a loop costs an accelerator as much as the step itself
-# A GPU may do at once what does not wait for each other, a fifth less time for 64 runs; other devices ignore it.
-COMPILER_OPTIONS = {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT"}
 # LLVM's optimisations are a third of a program's compilation on a CPU: one that begins or plays the first steps runs
 # too seldom to make up for it. Parameters and logs are the same to the bit, which rows of the log would not be.
 _QUICK = {"xla_backend_optimization_level": 1}
 
 
 def stack(runs: Sequence[Run]) -> Run:
-    """Runs that differ in seeds and numbers alone, as one with a leading axis."""
+    """Stack runs that differ in seeds and numbers alone along a leading axis."""
     first = jax.tree.structure(runs[0])
     for run in runs:
         if jax.tree.structure(run) != first:
@@ -44,55 +43,32 @@ def _difference(one: Run, other: Run) -> str:
     return f"{name} is {old.get(name)!r} in one and {new.get(name)!r} in another"
 
 
-class Happened(NamedTuple):
-    """What happened in a chunk, step by step [T, N] and, if it learns, update by update [U, N]."""
-
-    ended: EpisodeEnd
-    losses: UpdateMetrics | None
-
-
-# What is left to do of a chunk; it is given what says whether to stop.
-Job = Callable[[Callable[[], bool]], tuple[TrainState, Happened]]
-
-
-class Simulated:
+class JaxEngine(AbstractEngine):
     """Environments of all runs inside the program that trains them."""
 
     def __init__(self, runs: Sequence[Run], fleet: Run):
-        self._fleet = fleet
-
-    def shape(self) -> TrainState:
-        """The shapes of a state, which take no memory."""
-        return jax.eval_shape(_begin, self._fleet)
+        self.fleet = fleet
 
     def begin(self) -> TrainState:
-        return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self._fleet)
+        return (_begin_on_cpu if jax.default_backend() == "cpu" else _begin)(self.fleet)
 
-    def lowered(self, state: Any, time: Any, length: int, *, learns: bool) -> Any:
-        """The program of a chunk, not yet compiled; shapes are enough."""
-        return _program(learns).lower(self._fleet, state, time, length=length, learns=learns)
+    def shape(self) -> TrainState:
+        return jax.eval_shape(_begin, self.fleet)  # JAX takes no compiler options within another program
 
-    def play(self, state: TrainState, time: int, length: int, learns: bool) -> tuple[TrainState, Happened]:
-        """A chunk of steps of every run, with an update every period if the chunk `learns`."""
-        return _program(learns)(self._fleet, state, jnp.int32(time), length=length, learns=learns)
-
-    def prepared(self, state: TrainState, time: int, length: int, learns: bool) -> Job:
-        """Compile a chunk now, by JAX's settings in this thread, and return a job that any thread may run."""
-        given = self._fleet, state, jnp.int32(time)
-        program = self.lowered(*given[1:], length, learns=learns).compile()
+    def compile_chunk(self, state: TrainState, time: int, length: int, learns: bool) -> ChunkFn:
+        given = self.fleet, state, jnp.int32(time)
+        program = _program(learns).lower(*given, length=length, learns=learns).compile()
         return lambda stopped: program(*given)
 
-    def snapshot(self) -> dict[str, Any]:
-        """Nothing: the state has it all."""
-        return {}
-
-    def restore(self, snapshot: dict[str, Any], stopped: Callable[[], bool]) -> None: ...
-
-    def close(self) -> None: ...
+    def lower_ahead(self, kind: Ahead, shape: TrainState, length: int) -> Any | None:
+        time = jax.ShapeDtypeStruct((), jnp.int32)
+        if kind == "diagnose":
+            return diagnose.lower(self.fleet, shape, time)
+        return _program(learns=False).lower(self.fleet, shape, time, length=length, learns=False)
 
 
-def _started(fleet: Run) -> TrainState:
-    """Every run before its first step, environments inside JAX."""
+def _begin_all(fleet: Run) -> TrainState:
+    """Make the state of every run before its first step."""
 
     def one(run: Run) -> TrainState:
         env, frame = cast(AbstractEnv, run.env).reset(reset_key(run))
@@ -101,17 +77,17 @@ def _started(fleet: Run) -> TrainState:
     return jax.vmap(one)(fleet)
 
 
-_begin, _begin_on_cpu = jax.jit(_started), jax.jit(_started, compiler_options=_QUICK)
+_begin, _begin_on_cpu = jax.jit(_begin_all), jax.jit(_begin_all, compiler_options=_QUICK)
 
 
 def _program(learns: bool) -> Any:
-    return _play if learns or jax.default_backend() != "cpu" else _act_on_cpu
+    return _train if learns or jax.default_backend() != "cpu" else _act_on_cpu
 
 
 def _chunk(
     fleet: Run, state: TrainState, time: Int[Array, ""], *, length: int, learns: bool
-) -> tuple[TrainState, Happened]:
-    """A chunk of steps of every run, from `time` on, with an update every period if the chunk `learns`."""
+) -> tuple[TrainState, ChunkMetrics]:
+    """Play a chunk of steps from `time` on."""
     period = fleet.schedule.update_period
 
     def cycle(state: TrainState, at: tuple[Int[Array, " k"], Key[Array, "N k 3"]]) -> tuple[TrainState, Any]:
@@ -120,7 +96,7 @@ def _chunk(
         def one(
             run: Run, state: TrainState, keys: Key[Array, "k 3"]
         ) -> tuple[TrainState, tuple[EpisodeEnd, UpdateMetrics | None]]:
-            episode, (steps, ended) = _played(run, state, times, keys)
+            episode, (steps, ended) = _play_cycle(run, state, times, keys)
             memory = acting.add_to_replay(run, state.memory, steps, times[0])
             state = state._replace(episode=episode, memory=memory)
             state, losses = update.update(run, state, times[-1] + 1) if learns else (state, None)
@@ -133,33 +109,37 @@ def _chunk(
     keys = jax.vmap(of_run, in_axes=(0, None), out_axes=1)(fleet, times)  # all at once, not a few a cycle
     state, (ended, losses) = jax.lax.scan(cycle, state, (times, keys))
     by_step = jax.tree.map(lambda leaf: leaf.swapaxes(1, 2).reshape(length, -1), ended)
-    return state, Happened(by_step, losses)
+    return state, ChunkMetrics(by_step, losses)
 
 
-_compiled = partial(jax.jit, _chunk, donate_argnums=1, static_argnames=("length", "learns"))
-_play, _act_on_cpu = _compiled(compiler_options=COMPILER_OPTIONS), _compiled(compiler_options=_QUICK)
+_jit_chunk = partial(jax.jit, _chunk, donate_argnums=1, static_argnames=("length", "learns"))
+_train, _act_on_cpu = _jit_chunk(compiler_options=COMPILER_OPTIONS), _jit_chunk(compiler_options=_QUICK)
 
 
 def copy_targets(state: TrainState) -> TrainState:
-    """Target networks that are the online ones of now."""
-    return state._replace(target=_copied(state.params))
+    """Copy the online networks to the target networks."""
+    return state._replace(target=_copy(state.params))
 
 
 @jax.jit
-def _copied(params: Params) -> Params:
-    """In memory of its own; donating the whole state here lets XLA shift its arrays about, which GPUs got wrong."""
+def _copy(params: Params) -> Params:
+    """Copy parameters into memory of their own.
+
+    Donating the whole state here lets XLA shift its arrays about, which GPUs got wrong.
+    """
     return jax.tree.map(jnp.copy, params)
 
 
 @jax.jit
-def look(fleet: Run, state: TrainState, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+def diagnose(fleet: Run, state: TrainState, time: Int[Array, ""]) -> dict[str, Float[Array, " N"]]:
+    """Measure the representations of every run."""
     return diagnose_fleet(fleet, state, time)
 
 
-def _played(
+def _play_cycle(
     run: Run, state: TrainState, times: Int[Array, " k"], keys: Key[Array, "k 3"]
 ) -> tuple[EnvCarry, tuple[Timestep, EpisodeEnd]]:
-    """The steps of one run between two updates."""
+    """Play the steps of one run between two updates."""
     epsilon = jax.vmap(run.schedule.exploration)(times)
 
     def step(

@@ -24,7 +24,7 @@ def evaluate(
     Raises:
         ValueError: If a number is out of its range.
     """
-    most = trained.settings.env.most_at_once or max(episodes, 1)
+    most = trained.settings.env.max_parallel or max(episodes, 1)
     rounds = np.array_split(np.arange(max(episodes, 1)), max(1, -(-episodes // most)))
     found = []
     for which in rounds:

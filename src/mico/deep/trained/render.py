@@ -44,7 +44,7 @@ def check_pictures(env: AbstractEnv | AbstractHostEnv) -> None:
         ModuleNotFoundError: If its images need a package that is not installed.
         ValueError: If it has no images.
     """
-    if isinstance(env, AbstractHostEnv) and env.is_rendered:
+    if env.is_rendered:
         drawn = env.make_rendered()
         with closing(Episodes(drawn, np.zeros(1, dtype=int))) as envs:
             envs.start()

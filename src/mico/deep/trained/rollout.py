@@ -91,7 +91,7 @@ def rollout(
         raise ValueError(f"epsilon must lie in [0, 1], but is {epsilon}")
     reset_key, step_key = jax.random.split(jax.random.key(seed))
     chance = _Chance(jnp.asarray(epsilon, dtype=float), step_key)
-    if isinstance(trained.settings.env, AbstractEnv):
+    if trained.settings.env.in_jax:
         return _in_jax(trained, reset_key, chance, episodes, max_steps, details=details)
     which = np.arange(episodes) if which is None else which
     seeds = np.asarray(jax.random.randint(reset_key, (episodes,), 0, 2**31 - 1))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from mico.deep.fleet.jax_engine import Happened
+from mico.deep.fleet.engine import ChunkMetrics
 
 Sums = dict[str, Float[np.ndarray, " N"]]
 
@@ -19,11 +19,11 @@ def nothing(count: int) -> Sums:
     return zero | {"least": np.full(count, np.inf), "most": np.full(count, -np.inf)}
 
 
-def added(sums: Sums, happened: Happened) -> Sums:
+def added(sums: Sums, chunk: ChunkMetrics) -> Sums:
     """The sums with one more chunk in them, number by number in the order of steps: however long chunks are."""
-    over, returned, length = (np.asarray(part) for part in happened.ended)
+    over, returned, length = (np.asarray(part) for part in chunk.ended)
     rows = dict(zip(_EPISODES, (over, np.where(over, returned, 0), np.where(over, length, 0))))
-    rows |= dict(zip(_UPDATES, happened.losses or ()))
+    rows |= dict(zip(_UPDATES, chunk.losses or ()))
     least = np.where(over, returned, np.inf).min(axis=0, initial=np.inf)
     most = np.where(over, returned, -np.inf).max(axis=0, initial=-np.inf)
     extremes = {"least": np.minimum(sums["least"], least), "most": np.maximum(sums["most"], most)}

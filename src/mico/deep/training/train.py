@@ -14,11 +14,10 @@ from jaxtyping import Array, Float, Int
 
 from mico._signals import stop_signals
 from mico.deep.config.run import Label, Run, check_reloadable, run_names
-from mico.deep.envs import AbstractEnv
 from mico.deep.fleet import compilation, compilation_cache
 from mico.deep.fleet import jax_engine as fleets
-from mico.deep.fleet.jax_engine import Happened
-from mico.deep.fleet.shards import Parts, States, usual_sizes
+from mico.deep.fleet.engine import ChunkMetrics
+from mico.deep.fleet.shards import ShardedFleet, States, default_shard_sizes
 from mico.deep.replay.stub import ReplayStub
 from mico.deep.training.checkpoints import Checkpoints
 from mico.deep.training.chunking import COMPILATION, Chunks
@@ -82,7 +81,7 @@ class Chunk(NamedTuple):
     time: int
     length: int
     learns: bool
-    happened: Happened
+    metrics: ChunkMetrics
     bad_step: Int[Array, " N"]
     row: Row | None
 
@@ -146,10 +145,10 @@ def train(
         summary_writer()
     fleet = fleets.stack(runs)
     found = kept_in(out, resume=resume)
-    kept = Kept(labels or found.labels, found.parts if sum(found.parts) == len(runs) else usual_sizes(runs))
+    kept = Kept(labels or found.labels, found.parts if sum(found.parts) == len(runs) else default_shard_sizes(runs))
     names = [label.name for label in kept.labels] if len(kept.labels) == len(runs) else run_names(runs)
     named = dict(zip(names, runs, strict=True))
-    with closing(Parts(runs, kept.parts)) as parts, stop_signals() as stopping:
+    with closing(ShardedFleet(runs, kept.parts)) as parts, stop_signals() as stopping:
         shape = parts.shapes()  # what cannot be made is refused before anything is written
         check_room(shape, runs[0], len(runs))
         with (
@@ -187,7 +186,7 @@ class _Training:
     def __init__(
         self,
         fleet: Run,
-        parts: Parts,
+        parts: ShardedFleet,
         outputs: Outputs,
         checkpoints: Checkpoints,
         steps: int,
@@ -198,8 +197,8 @@ class _Training:
         self._steps, self._report, self._callbacks = steps, report, callbacks
         self._compilations = compilation.count()
         self.stopped = False  # by a callback
-        inside = isinstance(fleet.env, AbstractEnv)  # outside JAX programs do not depend on the length of chunks
-        self._chunks = Chunks(fleet.schedule, steps, COMPILATION if inside else 0.0)
+        # Outside JAX programs do not depend on the length of chunks.
+        self._chunks = Chunks(fleet.schedule, steps, COMPILATION if fleet.env.in_jax else 0.0)
         self.time = self._row_time = 0
         self.learns_from = fleet.schedule.learning_starts
         self._saved: int | None = None
@@ -232,7 +231,7 @@ class _Training:
             if isinstance(self._state[0].memory, ReplayStub):
                 self._refill()
         if self.time < self._steps >= self.learns_from:
-            self._parts.compile_ahead("look", shape, 0)
+            self._parts.compile_ahead("diagnose", shape, 0)
         self._say(self.time)
         if found is not None:
             self._parts.restore(found.extra["episodes"])  # which may take minutes
@@ -240,7 +239,7 @@ class _Training:
 
     def _refill(self) -> None:
         """An empty memory, and no update until it has as many steps as a run that begins has before its first."""
-        self._state = self._parts.refilled(self._state, self.time)
+        self._state = self._parts.refill(self._state, self.time)
         seen = self.time + self._fleet.schedule.learning_starts + self._fleet.replay.stack - 1
         self.learns_from = -(-seen // self._chunks.short) * self._chunks.short
 
@@ -258,7 +257,7 @@ class _Training:
         """Set the device to work on a chunk, and on what is due at its end."""
         schedule, learns = self._fleet.schedule, self.time >= self.learns_from
         length = self._chunks.next(self.time, learns=learns)
-        self._state, happened = self._parts.play(self._state, self.time, length, learns)
+        self._state, metrics = self._parts.play(self._state, self.time, length, learns)
         self.time += length
         if self._fleet.target_rule.copies_at(self.time):
             self._state = self._parts.copy_targets(self._state)
@@ -266,15 +265,15 @@ class _Training:
         if self.time % schedule.log_period == 0 or self.time == self._steps:
             now = jnp.int32(self.time)
             looks = self.time >= self.learns_from
-            row = Row(_exploration(self._fleet, now), self._parts.look(self._state, now) if looks else {})
+            row = Row(_exploration(self._fleet, now), self._parts.diagnose(self._state, now) if looks else {})
         bad_step = self._parts.bad_steps(self._state)
-        return Chunk(self.time, length, learns, happened, bad_step, row)
+        return Chunk(self.time, length, learns, metrics, bad_step, row)
 
     def _read(self, chunk: Chunk | None) -> None:
         """Wait for a chunk; its sums, its warnings and its rows."""
         if chunk is None:
             return
-        self._sums = added(self._sums, chunk.happened)
+        self._sums = added(self._sums, chunk.metrics)
         self._chunks.finished(chunk.length, learns=chunk.learns)
         bad = np.array(chunk.bad_step)
         for index in np.flatnonzero((bad >= 0) & (self._bad < 0)):

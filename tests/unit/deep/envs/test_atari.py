@@ -118,7 +118,7 @@ def test_an_episode_after_an_episode_is_as_on_a_plain_emulator():
     """Now and then with a seed that follows from the run's and the episode's number; a cut is a time-out."""
     env = environment("atari/breakout", max_steps=CUT)
     envs = env.make(2)
-    envs.stretch = 2 * CUT - 1
+    envs.reseed_period = 2 * CUT - 1
     episodes, actions = Episodes(envs, np.array([0, 1])), np.random.default_rng(1).integers(4, size=(5 * CUT, 2))
     references, numbers, since = [Reference("breakout"), Reference("breakout")], [0, 0], [0, 0]
     assert_same_frames(episodes.start(), [one.reset(episode_seed(run, 0)) for run, one in enumerate(references)])
@@ -133,7 +133,7 @@ def test_an_episode_after_an_episode_is_as_on_a_plain_emulator():
             if over or age[run] == CUT:
                 ends.append(over)
                 numbers[run], age[run] = numbers[run] + 1, 0
-                seed = episode_seed(run, numbers[run]) if since[run] >= envs.stretch else None
+                seed = episode_seed(run, numbers[run]) if since[run] >= envs.reseed_period else None
                 since[run] = since[run] if seed is None else 0
                 assert_same_frames(outcome.reset_frame[run], one.reset(seed))
             else:

@@ -50,16 +50,16 @@ def cartpoles(seeds):
     return Episodes(environment("gym/CartPole-v1", max_steps=15).make(len(seeds)), np.array(seeds))
 
 
-def stretched(seeds):
-    return Episodes(with_stretch(environment("gym/CartPole-v1", max_steps=15).make(len(seeds))), np.array(seeds))
+def reseeded(seeds):
+    return Episodes(with_reseed_period(environment("gym/CartPole-v1", max_steps=15).make(len(seeds))), np.array(seeds))
 
 
 def ataris(seeds):
-    return Episodes(with_stretch(environment("atari/breakout", max_steps=15).make(len(seeds))), np.array(seeds))
+    return Episodes(with_reseed_period(environment("atari/breakout", max_steps=15).make(len(seeds))), np.array(seeds))
 
 
-def with_stretch(envs):
-    envs.stretch = 40
+def with_reseed_period(envs):
+    envs.reseed_period = 40
     return envs
 
 
@@ -89,9 +89,9 @@ def test_seeds_differ_between_runs_and_episodes():
     assert episode_seed(7, 3) == int(words[0]) // 2
 
 
-def test_in_a_stretch_only_the_first_episode_is_seeded():
+def test_only_the_first_episode_of_a_reseed_period_is_seeded():
     class Seen(Counters):
-        stretch, seeds = 25, []
+        reseed_period, seeds = 25, []
 
         def reset(self, which, seeds):
             self.seeds.append((self.steps, seeds[which].tolist()))
@@ -118,7 +118,7 @@ def test_in_a_stretch_only_the_first_episode_is_seeded():
     assert envs.seeds[fourth + 1][1] == [-1]
 
 
-@pytest.mark.parametrize("make", [counters, cartpoles, stretched, ataris])
+@pytest.mark.parametrize("make", [counters, cartpoles, reseeded, ataris])
 @pytest.mark.parametrize("pause", [0, 1, 6, 23, 24, 50])
 def test_goes_on_from_a_snapshot_as_if_undisturbed(make, pause):
     seeds = [0, 1, 2, 3]

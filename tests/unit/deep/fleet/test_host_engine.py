@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from unittest.mock import Mock
 
 import equinox as eqx
 import gymnasium
@@ -14,7 +15,7 @@ from mico.deep.config.run import Schedule
 from mico.deep.envs import AbstractHostEnv, AbstractHostEnvs, Tabular, environment
 from mico.deep.envs.host.episodes import episode_seed
 from mico.deep.fleet import host_programs
-from mico.deep.fleet.host_engine import Hosted
+from mico.deep.fleet.host_engine import HostEngine
 from mico.deep.fleet.jax_engine import copy_targets, stack
 from mico.deep.learner import acting
 from mico.deep.learner import update as updates
@@ -38,14 +39,14 @@ def fleet(quick_compilation):
     runs = [small_run(small_agent(learning_rate=0.01), MICo(alpha=0.0), seed=3, **parts)]
     runs += [small_run(small_agent(learning_rate=0.03), MICo(alpha=0.4), seed=4, **parts)]
     with jax.enable_x64(True):
-        return runs, *trained(runs, STEPS, engine=Hosted)
+        return runs, *trained(runs, STEPS, engine=HostEngine)
 
 
 def test_a_fleet_is_its_single_runs(fleet):
     runs, together, tallies = fleet
     for index, run in enumerate(runs):
         with jax.enable_x64(True):
-            alone, tally = trained([run], STEPS, engine=Hosted)
+            alone, tally = trained([run], STEPS, engine=HostEngine)
         assert_close(of_run(together, index), of_run(alone, 0))
         assert_close(of_run(by_run(tallies), index), of_run(by_run(tally), 0))
 
@@ -71,11 +72,11 @@ def test_updates_come_every_period_once_learning_has_started(fleet):
 def test_an_update_follows_each_fourth_step(fleet):
     runs, _, _ = fleet
     with jax.enable_x64(True):
-        engine = Hosted(runs, stack(runs))
+        engine = HostEngine(runs, stack(runs))
         state, _ = engine.play(engine.begin(), 0, 40, False)
-        for time, expected in ((40, 0), (41, 0), (42, 0), (43, 1)):
-            state, happened = engine.play(state, time, 1, True)
-            assert tally(happened).updates.tolist() == [expected, expected]
+        for time, length in ((40, 4), (44, 8)):
+            state, happened = engine.play(state, time, length, True)
+            assert tally(happened).updates.tolist() == 2 * [length // 4]
         engine.close()
 
 
@@ -200,7 +201,7 @@ def test_inside_and_outside_jax_training_is_the_same(agent, one, other):
     inside, outside = ([small_run(agent, env=env, seed=seed) for seed in (0, 1)] for env in (one, other))
     with jax.enable_x64(True):
         one, one_tally = trained(inside, 160)
-        other, other_tally = trained(outside, 160, engine=Hosted)
+        other, other_tally = trained(outside, 160, engine=HostEngine)
     for part in ("params", "target", "optimiser", "memory", "bad_step"):
         assert_close(getattr(one, part), getattr(other, part))
     assert_close(one.episode._replace(env=None), other.episode)
@@ -253,7 +254,7 @@ def test_an_action_is_chosen_after_an_update_or_before_it(agent):
     for order in ("after-learning", "while-learning"):
         runs = [restless(agent, order, seed, epsilon=0.0, epsilon_decay=0) for seed in (0, 1)]
         with jax.enable_x64(True):
-            fleet, tallies = trained(runs, 120, engine=Hosted)
+            fleet, tallies = trained(runs, 120, engine=HostEngine)
             for index, run in enumerate(runs):
                 alone, losses = sequential(run, 120)
                 for part in ("params", "target", "optimiser", "memory"):
@@ -267,9 +268,20 @@ def test_an_action_is_chosen_after_an_update_or_before_it(agent):
     assert first >= 44
 
 
+@pytest.mark.parametrize("period", [1, 40])
+def test_steps_enter_the_replay_in_blocks_that_fit_the_update_period(period):
+    """One at a time, and twenty at a time, where an update comes with every second block."""
+    run = restless("dqn", "after-learning", update_period=period)
+    with jax.enable_x64(True):
+        fleet, _ = trained([run], 120, engine=HostEngine)
+        alone, _ = sequential(run, 120)
+    for part in ("params", "target", "optimiser", "memory"):
+        assert_close(of_run(getattr(fleet, part), 0), getattr(alone, part))
+
+
 def test_an_action_that_was_chosen_before_an_update_is_kept_with_the_episodes():
     run = restless("sac", "while-learning")
-    engines = [Hosted([run], stack([run])) for _ in range(2)]
+    engines = [HostEngine([run], stack([run])) for _ in range(2)]
     state, _ = engines[0].play(engines[0].begin(), 0, 40, False)
     state, _ = engines[0].play(state, 40, 40, True)
     kept, snapshot = jax.tree.map(jnp.copy, state), json.loads(json.dumps(engines[0].snapshot()))
@@ -285,17 +297,25 @@ def test_an_action_that_was_chosen_before_an_update_is_kept_with_the_episodes():
 @pytest.mark.parametrize(
     ("acting", "due"),
     [
-        ("after-learning", ["receive", "learn", "send", "receive", "play"]),
-        ("while-learning", ["receive", "play", "send", "update", "receive", "play"]),
+        ("after-learning", ["learn", "send"]),
+        ("while-learning", ["act", "send", "append", "update", "receive", "read"]),
     ],
 )
 def test_environments_play_while_the_device_learns(acting, due, monkeypatch):
-    """The order of what the host does around an update."""
+    """The order of what the host does around an update; what a program still reads is not written again."""
     happened, program = [], host_programs.program
 
     def told(kind, *args):
         made = program(kind, *args)
-        return lambda *given: happened.append(kind) or made(*given)
+
+        def play(*given):
+            happened.append(kind)
+            after, other = made(*given)
+            if kind == "append":
+                return after, Mock(block_until_ready=lambda: happened.append("read") or other.block_until_ready())
+            return after, other
+
+        return play
 
     monkeypatch.setattr(host_programs, "program", told)
     for name in ("send", "receive"):
@@ -304,28 +324,30 @@ def test_environments_play_while_the_device_learns(acting, due, monkeypatch):
             Corridors, name, lambda self, *given, n=name, plain=plain: happened.append(n) or plain(self, *given)
         )
     run = restless("dqn", acting)
-    engine = Hosted([run], stack([run]))
+    engine = HostEngine([run], stack([run]))
     state, _ = engine.play(engine.begin(), 0, 40, False)
     happened.clear()
-    engine.play(state, 42, 4, True)
-    assert happened == ["send", "receive", "play", "send", *due, "send", "receive", "play"]
+    engine.play(state, 40, 8, True)
+    first, last = ["receive", "act", "send"], [what for what in due if what not in ("send", "receive")]
+    second = first if "read" not in due else first[1:]
+    assert happened == ["send", *3 * first, "receive", *due, *second, *2 * first, "receive", *last]
     engine.close()
 
 
 def test_what_is_learnt_while_playing_does_not_depend_on_chunks():
     runs = [restless("dqn", "while-learning", seed) for seed in (0, 1)]
     with jax.enable_x64(True):
-        whole, one = trained(runs, 120, engine=Hosted)
-        engine, happened = Hosted(runs, stack(runs)), []
+        whole, one = trained(runs, 120, engine=HostEngine)
+        engine, happened = HostEngine(runs, stack(runs)), []
         state, _ = engine.play(engine.begin(), 0, 40, False)
         for time in (40, 80):
             state = copy_targets(state)
-            for start, length in ((0, 3), (3, 2), (5, 11), (16, 24)):
+            for start, length in ((0, 4), (4, 12), (16, 24)):
                 state, part = engine.play(state, time + start, length, True)
                 happened.append(tally(part).updates.tolist())
         engine.close()
     assert_close(whole, jax.device_get(copy_targets(state)))
-    assert happened == 2 * [[0, 0], [1, 1], [3, 3], [6, 6]]
+    assert happened == 2 * [[1, 1], [3, 3], [6, 6]]
     assert one.updates.sum() == 40
 
 

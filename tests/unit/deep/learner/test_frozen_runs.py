@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mico.deep.fleet import jax_engine as fleets
-from mico.deep.fleet.jax_engine import Simulated
+from mico.deep.fleet.jax_engine import JaxEngine
 from small_runs import small_run, tally
 
 PERIOD, BEFORE, AFTER = 4, 60, 80
@@ -27,7 +27,7 @@ def same(one, other):
 def history(request, quick_compilation):
     """Time, state and sums after each update of a fleet of two, and of a copy with rewards of run 0 that are NaN."""
     runs = [small_run(request.param, seed=seed) for seed in (0, 1)]
-    engine = Simulated(runs, fleets.stack(runs))
+    engine = JaxEngine(runs, fleets.stack(runs))
     healthy = engine.begin()
     for time in range(0, BEFORE, PERIOD):
         healthy, _ = engine.play(healthy, time, PERIOD, True)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from mico.deep.fleet.jax_engine import Simulated, stack
+from mico.deep.fleet.jax_engine import JaxEngine, stack
 from mico.deep.replay.nstep import gather_batch
 from mico.deep.replay.replay import Replay
 from mico.deep.replay.stub import empty_replay_from, strip_replay
@@ -32,7 +32,7 @@ def test_what_is_drawn_afterwards_is_what_the_whole_replay_has_there(sampling, f
     schedule = replace(SCHEDULE, learning_starts=80)
     runs = [small_run(small_agent(horizon=2), replay=replay, schedule=schedule, seed=seed) for seed in (0, 1)]
     fleet = stack(runs)
-    engine = Simulated(runs, fleet)
+    engine = JaxEngine(runs, fleet)
     before, _ = engine.play(engine.begin(), 0, 80, False)
     kept = jax.tree.map(jnp.copy, strip_replay(before.memory))
     memory = empty_replay_from(fleet.replay, kept, jnp.int32(80), spec=runs[0].env.spec)

@@ -15,7 +15,7 @@ from mico.deep import load
 from mico.deep.config.presets import PRESETS
 from mico.deep.config.run import Run
 from mico.deep.envs import environment
-from mico.deep.fleet.shards import usual_sizes
+from mico.deep.fleet.shards import default_shard_sizes
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training.train import Manner, train
@@ -51,8 +51,8 @@ def whole(tmp_path_factory, opengl, quick_compilation):
 
 
 def test_pictures_come_in_two_parts_and_states_in_one():
-    assert usual_sizes(fleet()) == [1, 1]
-    assert usual_sizes(fleet(observation="state")) == [2]
+    assert default_shard_sizes(fleet()) == [1, 1]
+    assert default_shard_sizes(fleet(observation="state")) == [2]
 
 
 def test_crashes_and_dead_processes_leave_no_trace(tmp_path, whole, monkeypatch):

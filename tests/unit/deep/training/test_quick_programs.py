@@ -7,7 +7,7 @@ import pytest
 
 from mico.deep.fleet import jax_engine as module
 from mico.deep.fleet.jax_engine import stack
-from mico.deep.fleet.shards import Parts
+from mico.deep.fleet.shards import ShardedFleet
 from small_runs import small_run
 
 AGENTS = ["dqn", "rainbow", "iqn", "sac"]
@@ -26,7 +26,7 @@ def test_fewer_optimisations_change_no_bit(agent):
     given = {"length": 40, "learns": False}
     after_quick, after_usual = (
         program(fleet, state, jnp.int32(0), **given)
-        for program, state in ((module._act_on_cpu, quick), (module._play, usual))
+        for program, state in ((module._act_on_cpu, quick), (module._train, usual))
     )
     assert bits(jax.tree.leaves(after_quick)) == bits(jax.tree.leaves(after_usual))
 
@@ -34,7 +34,7 @@ def test_fewer_optimisations_change_no_bit(agent):
 @pytest.mark.parametrize(("backend", "learns", "quick"), [("cpu", 0, 1), ("cpu", 1, 0), ("gpu", 0, 0), ("gpu", 1, 0)])
 def test_the_quick_program_acts_on_a_cpu_alone(monkeypatch, backend, learns, quick):
     monkeypatch.setattr(module.jax, "default_backend", lambda: backend)
-    assert module._program(bool(learns)) is (module._act_on_cpu if quick else module._play)
+    assert module._program(bool(learns)) is (module._act_on_cpu if quick else module._train)
 
 
 def test_what_is_compiled_ahead_is_compiled_once(monkeypatch):
@@ -47,15 +47,15 @@ def test_what_is_compiled_ahead_is_compiled_once(monkeypatch):
         )
     )
     try:
-        with_parts = Parts([small_run(seed=seed) for seed in (0, 1)], [1, 1])
+        with_parts = ShardedFleet([small_run(seed=seed) for seed in (0, 1)], [1, 1])
         with_parts.compile_ahead("act", with_parts.shapes(), 40)
         states = with_parts.begin()
-        with_parts.compile_ahead("look", with_parts.shapes(), 40)
+        with_parts.compile_ahead("diagnose", with_parts.shapes(), 40)
         states, _ = with_parts.play(states, 0, 40, False)
         states, _ = with_parts.play(states, 40, 40, True)
-        with_parts.look(states, jnp.int32(80))
+        with_parts.diagnose(states, jnp.int32(80))
     finally:
         jax.monitoring.unregister_event_duration_listener(listener)
-    assert sorted(name for name in compiled if name in {"jit(_started)", "jit(_chunk)", "jit(look)"}) == [
-        "jit(_chunk)", "jit(_chunk)", "jit(_started)", "jit(look)"
+    assert sorted(name for name in compiled if name in {"jit(_begin_all)", "jit(_chunk)", "jit(diagnose)"}) == [
+        "jit(_begin_all)", "jit(_chunk)", "jit(_chunk)", "jit(diagnose)"
     ]  # fmt: skip

@@ -21,8 +21,8 @@ from mico.deep import load
 from mico.deep.config.run import Schedule, describe
 from mico.deep.envs import environment
 from mico.deep.envs.host.episodes import episode_seed
-from mico.deep.fleet.jax_engine import Simulated
-from mico.deep.fleet.shards import Parts
+from mico.deep.fleet.jax_engine import JaxEngine
+from mico.deep.fleet.shards import ShardedFleet
 from mico.deep.metric_losses import MICo
 from mico.deep.networks.encoders import NetworkConfig
 from mico.deep.training import chunking
@@ -49,8 +49,8 @@ def out(tmp_path_factory, quick_compilation):
 
 
 def test_targets_are_copied_after_every_period_and_only_then(tmp_path, monkeypatch):
-    schedule, times, copies, play = replace(SCHEDULE, target_period=80, log_period=40), [0], [], Parts.play
-    copy = Parts.copy_targets
+    schedule, times, copies, play = replace(SCHEDULE, target_period=80, log_period=40), [0], [], ShardedFleet.play
+    copy = ShardedFleet.copy_targets
 
     def played(parts, states, time, length, learns):
         times.append(time + length)
@@ -62,8 +62,8 @@ def test_targets_are_copied_after_every_period_and_only_then(tmp_path, monkeypat
         copies.append((times[-1], all(jax.tree.leaves(same))))
         return after
 
-    monkeypatch.setattr(Parts, "play", played)
-    monkeypatch.setattr(Parts, "copy_targets", copied)
+    monkeypatch.setattr(ShardedFleet, "play", played)
+    monkeypatch.setattr(ShardedFleet, "copy_targets", copied)
     train([replace(RUNS[0], schedule=schedule)], tmp_path / "out", steps=280)
     assert copies == [(80, True), (160, True), (240, True)]
 
@@ -286,15 +286,15 @@ def test_a_training_too_short_to_learn_says_so(tmp_path):
 
 def test_the_next_chunk_is_on_its_way_before_the_last_is_read(tmp_path, monkeypatch):
     events, given = [], []
-    prepared, added = Simulated.prepared, module.added
+    prepared, added = JaxEngine.compile_chunk, module.added
 
     def noted(self, state, time, length, learns):
         events.append(f"play {time}")
         given.extend(jax.tree.leaves(state))
         return prepared(self, state, time, length, learns)
 
-    monkeypatch.setattr(module, "usual_sizes", lambda runs: [len(runs)])  # as on a GPU
-    monkeypatch.setattr(Simulated, "prepared", noted)
+    monkeypatch.setattr(module, "default_shard_sizes", lambda runs: [len(runs)])  # as on a GPU
+    monkeypatch.setattr(JaxEngine, "compile_chunk", noted)
     monkeypatch.setattr(module, "added", lambda sums, tally: events.append("read") or added(sums, tally))
     train(RUNS, tmp_path, steps=160)
     assert events == ["play 0", "play 40", "read", "play 80", "read", "play 120", "read", "read"]

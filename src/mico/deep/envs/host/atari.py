@@ -70,7 +70,7 @@ class Atari(AbstractHostEnv):
         return len(os.sched_getaffinity(0))
 
     @property
-    def splits_from(self) -> int:
+    def min_runs_to_split(self) -> int:
         return max(8, self.threads // 2)  # measured with 8, 16 and 32 on 16 cores: docs/speed.md
 
     def make(self, num_envs: int) -> "AtariEnvs":
@@ -101,7 +101,7 @@ class AtariEnvs(AbstractHostEnvs):
     A seed has the emulator load its game anew, as long a time as hundreds of steps take.
     """
 
-    stretch = 50_000
+    reseed_period = 50_000
 
     def __init__(self, envs: Any, settings: Atari):
         self._envs, self._max_steps = envs, settings.max_steps

@@ -61,11 +61,11 @@ class Control(AbstractHostEnv):
         return Spec((self.size, self.size, 3), "uint8", 0, sizes.action)
 
     @property
-    def most_at_once(self) -> int:
+    def max_parallel(self) -> int:
         return len(os.sched_getaffinity(0))  # processes, each with a task, and maybe OpenGL, in memory of its own
 
     @property
-    def splits_from(self) -> int | None:
+    def min_runs_to_split(self) -> int | None:
         return 2 if self.observation == "pixels" else None
 
     def make(self, num_envs: int) -> "ControlEnvs":
@@ -80,7 +80,7 @@ class ControlEnvs(AbstractHostEnvs):
     def __init__(self, workers: Workers, spec: Spec, num_envs: int):
         self.workers, self.spec, self.num_envs = workers, spec, num_envs
 
-    def belong_to(self, seeds: Int[np.ndarray, " N"]) -> None:
+    def name_runs(self, seeds: Int[np.ndarray, " N"]) -> None:
         self.workers.seeds = seeds.tolist()
 
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:

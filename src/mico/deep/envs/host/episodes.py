@@ -2,38 +2,37 @@
 
 import abc
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped, UInt8
+from jaxtyping import Bool, Int, Shaped
 
-from mico.deep.envs import naming
-from mico.deep.extensions import ConfigModule
+from mico.deep.envs.api import AbstractEnvSettings
 from mico.deep.types import Spec, Timestep
 
 
 class AbstractHostEnvs(abc.ABC):
     """N environments side by side without automatic reset; what follows a reset depends on its seed alone.
 
-    Where seeding takes long, episodes may go on with the randomness of those before them: a new seed comes with the
-    first episode that begins at least `stretch` steps after the last one.
+    `reseed_period` is the least number of steps between seeds: episodes before that continue the random numbers of the
+    one before, for where seeding takes long.
     """
 
     spec: Spec
     num_envs: int
-    stretch: int = 1
+    reseed_period: int = 1
 
-    def belong_to(self, seeds: Int[np.ndarray, " N"]) -> None:
-        """Told of which runs they are, to name them in messages; those that send none need not know."""
+    def name_runs(self, seeds: Int[np.ndarray, " N"]) -> None:
+        """Take the seeds of the runs that the environments belong to, to name them in messages."""
         return
 
     @abc.abstractmethod
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
-        """New episodes in the environments that `which` marks, seeded or, by -1, not; other rows mean nothing."""
+        """Begin new episodes in the environments that `which` marks, seeded or, by -1, not; other rows mean nothing."""
 
     @abc.abstractmethod
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
-        """Have each take a step, while others work if it can."""
+        """Have each environment take a step, in the background if it can."""
 
     @abc.abstractmethod
     def receive(self) -> Timestep:
@@ -47,60 +46,17 @@ class AbstractHostEnvs(abc.ABC):
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Frees what the environments hold."""
+        """Free what the environments hold."""
 
 
-class AbstractHostEnv(ConfigModule):
-    """The settings of an environment outside JAX; see `AbstractEnv` for `preset` and families."""
+class AbstractHostEnv(AbstractEnvSettings):
+    """The settings of an environment outside JAX."""
 
-    preset: ClassVar[str] = "vector"
-    members: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def name(self) -> str:
-        """The name that `environment` takes, such as "gym/CartPole-v1"; by default the registered name."""
-        return naming.registered_name(self)
-
-    @property
-    @abc.abstractmethod
-    def spec(self) -> Spec:
-        """What it shows and what actions it takes."""
-
-    def settings(self) -> dict[str, Any]:
-        """What `environment` takes beside the name to make it again; by default all fields."""
-        return naming.settings(self)
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """A name for each action, or for each number of an action that is a vector."""
-        return naming.numbered_actions(self.spec)
-
-    def draw(self, frames: Shaped[np.ndarray, "T ..."]) -> UInt8[np.ndarray, "T H W 3"] | None:
-        """Draw frames as images for `mico watch`, or return None: planes, bytes and bits are then drawn as such."""
-        return None
-
-    @property
-    def is_rendered(self) -> bool:
-        """Whether the environment can draw itself; `make_rendered` then makes one that has `render`."""
-        return False
-
-    def make_rendered(self) -> Any:
-        """Make one environment that can draw itself: `AbstractHostEnvs` with a method `render`."""
-        raise ValueError(f"{self.name} cannot draw itself")
-
-    @property
-    def splits_from(self) -> int | None:
-        """So many runs make two parts, of which one plays while the device learns for the other; None: never."""
-        return None
-
-    @property
-    def most_at_once(self) -> int | None:
-        """How many side by side are worth having; None: any number."""
-        return None
+    in_jax = False
 
     @abc.abstractmethod
     def make(self, num_envs: int) -> AbstractHostEnvs:
-        """So many of it, side by side."""
+        """Make environments side by side."""
 
 
 @final
@@ -110,7 +66,7 @@ class Episodes:
     def __init__(self, envs: AbstractHostEnvs, seeds: Int[np.ndarray, " N"]):
         if seeds.shape != (envs.num_envs,) or seeds.min() < 0:
             raise ValueError(f"seeds must be {envs.num_envs} numbers of at least 0, but are {seeds.tolist()}")
-        envs.belong_to(seeds)
+        envs.name_runs(seeds)
         self._envs, self._seeds = envs, seeds
         self._numbers = np.zeros(envs.num_envs, dtype=int)
         self._seeded = self._numbers.copy()  # the episode that had the last seed
@@ -118,7 +74,7 @@ class Episodes:
         self._frame = self._sent = np.zeros(0)  # the frames to act on, and the actions that were sent last
 
     def start(self) -> Shaped[np.ndarray, "N ..."]:
-        """The first frames of everything."""
+        """Begin the first episodes, and return their first frames."""
         nothing = {"episodes": [0] * self._envs.num_envs, "actions": [[]] * self._envs.num_envs}
         return self.restore(nothing)
 
@@ -128,7 +84,7 @@ class Episodes:
         return self.receive()
 
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
-        """Have each take a step: `receive` waits for it."""
+        """Have each environment take a step: `receive` waits for it."""
         self._envs.send(actions)
         self._sent = actions
         for past, action in zip(self._actions, actions.tolist(), strict=True):
@@ -142,7 +98,7 @@ class Episodes:
         if ended.any():
             self._numbers += ended
             for index in np.flatnonzero(ended):
-                if len(self._actions[index]) >= self._envs.stretch:
+                if len(self._actions[index]) >= self._envs.reseed_period:
                     self._seeded[index], self._actions[index] = self._numbers[index], []
             reset_frame = next_frame.copy()
             self._begin(ended, reset_frame)
@@ -159,7 +115,7 @@ class Episodes:
     def restore(
         self, snapshot: Mapping[str, Any], stopped: Callable[[], bool] = lambda: False
     ) -> Shaped[np.ndarray, "N ..."]:
-        """Plays the episodes of a snapshot up to where they were, or till it is stopped; gives back the frames then."""
+        """Play the episodes of a snapshot up to where they were, or until stopped, and return the frames then."""
         numbers, actions = list(snapshot["episodes"]), [list(past) for past in snapshot["actions"]]
         if not len(numbers) == len(actions) == self._envs.num_envs:
             raise ValueError(f"snapshot has {len(numbers)} episodes, but there are {self._envs.num_envs} environments")
@@ -168,7 +124,7 @@ class Episodes:
         return self._frame
 
     def _replay(self, stopped: Callable[[], bool]) -> Shaped[np.ndarray, "N ..."]:
-        """All arrive together: shorter pasts begin later, and until then their environments play for nothing."""
+        """Play all pasts so that they end together: shorter ones begin later; until then what they play is void."""
         length = np.array([len(past) for past in self._actions])
         longest, wait = length.max(), length.max() - length
         spec = self._envs.spec
@@ -187,7 +143,7 @@ class Episodes:
         return frame
 
     def _begin(self, which: Bool[np.ndarray, " N"], frame: Shaped[np.ndarray, "N ..."]) -> None:
-        """Starts episodes and writes their first frames into their places."""
+        """Begin episodes, and write their first frames into `frame`."""
         if not which.any():
             return
         seeds = np.full(which.size, -1)
@@ -198,5 +154,5 @@ class Episodes:
 
 
 def episode_seed(run_seed: int, episode: int) -> int:
-    """A number below 2³¹, which every environment takes for a seed."""
+    """Derive the seed of an episode: a number below 2³¹, which every environment takes."""
     return int(np.random.SeedSequence((run_seed, episode)).generate_state(1)[0] >> 1)

@@ -1,6 +1,7 @@
 """Any Gymnasium environment with discrete actions or bounded vectors, stepped outside JAX."""
 
 import os
+from collections.abc import Callable
 from contextlib import closing
 from typing import Any, cast, final
 
@@ -73,13 +74,15 @@ class GymEnvs(AbstractHostEnvs):
 
     def __init__(self, envs: list[gymnasium.Env], spec: Spec):
         self._envs, self.spec, self.num_envs = envs, spec, len(envs)
+        self._to_action = [_action_decoder(env.action_space) for env in envs]
+        self._to_frame = [_frame_encoder(env.observation_space) for env in envs]
         self._sent = np.zeros((self.num_envs, *spec.action_shape), spec.action_dtype)
 
     def reset(self, which: Bool[np.ndarray, " N"], seeds: Int[np.ndarray, " N"]) -> Shaped[np.ndarray, "N ..."]:
         frames = self._blank()
         for index in np.flatnonzero(which):
             seed = None if seeds[index] < 0 else int(seeds[index])
-            frames[index] = _frame(self._envs[index], self._envs[index].reset(seed=seed)[0])
+            frames[index] = self._to_frame[index](self._envs[index].reset(seed=seed)[0])
         return frames
 
     def send(self, actions: Shaped[np.ndarray, "N ..."]) -> None:
@@ -88,9 +91,10 @@ class GymEnvs(AbstractHostEnvs):
     def receive(self) -> Timestep:
         frames, rewards = self._blank(), np.zeros(self.num_envs, np.float32)
         terminal, truncated = np.zeros((2, self.num_envs), dtype=bool)
-        for index, (env, action) in enumerate(zip(self._envs, self._sent, strict=True)):
-            observation, rewards[index], terminal[index], truncated[index], _ = env.step(_spelt(env, action))
-            frames[index] = _frame(env, observation)
+        for index, env in enumerate(self._envs):
+            action = self._to_action[index](self._sent[index])
+            observation, rewards[index], terminal[index], truncated[index], _ = env.step(action)
+            frames[index] = self._to_frame[index](observation)
         return Timestep(rewards, frames, terminal, truncated & ~terminal)
 
     def render(self) -> UInt8[np.ndarray, "H W 3"]:
@@ -149,17 +153,18 @@ def _spec(env_id: str, env: gymnasium.Env) -> Spec:
     raise ValueError(f"id {env_id!r} needs observations of Box or Discrete, but has {observations}")
 
 
-def _spelt(env: gymnasium.Env, action: Any) -> Any:
-    """An action as the environment takes it."""
-    space = env.action_space
+def _action_decoder(space: gymnasium.Space) -> Callable[[Any], Any]:
+    """Make a function that turns our actions into those of a space; what it needs of the space is looked up once."""
     if isinstance(space, Discrete):
-        return space.start + int(action)
+        start = int(space.start)
+        return lambda action: start + int(action)
     low, high = (bound.astype(float) for bound in (cast(Box, space).low, cast(Box, space).high))
-    return (low + (high - low) * (action.astype(float) + 1) / 2).clip(low, high).astype(space.dtype)
+    return lambda action: (low + (high - low) * (action.astype(float) + 1) / 2).clip(low, high).astype(space.dtype)
 
 
-def _frame(env: gymnasium.Env, observation: Any) -> Shaped[np.ndarray, "..."]:
-    space = env.observation_space
+def _frame_encoder(space: gymnasium.Space) -> Callable[[Any], Any]:
+    """Make a function that turns observations of a space into frames."""
     if isinstance(space, Discrete):
-        return np.arange(space.n) == observation - space.start
-    return np.asarray(observation)
+        places = np.arange(space.start, space.start + space.n)
+        return lambda observation: places == observation
+    return lambda observation: observation
