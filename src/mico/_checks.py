@@ -43,7 +43,9 @@ def count(value: Any, name: str = "count") -> int:
         nearest = round(value)
     except (TypeError, ValueError, OverflowError):  # no number, or not a finite one
         raise refused from None
-    if not math.isclose(nearest, value, rel_tol=1e-12):  # 1.1k is 1100.0000000000002 in floating point
+    if nearest != value and not math.isclose(
+        nearest, value, rel_tol=1e-12
+    ):  # 1.1k is 1100.0000000000002 in floating point
         raise refused
     return nearest
 

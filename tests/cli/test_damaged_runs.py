@@ -1,6 +1,7 @@
 """Runs and tables of others with any damage: a report names them and goes on, and every command says one line."""
 
 import json
+import os
 import re
 
 import pytest
@@ -96,6 +97,16 @@ def test_steps_beyond_those_of_the_run_are_refused_by_collect(runs, tmp_path, ca
     with pytest.raises(SystemExit, match=r"^2$"):
         cli.main(["collect", str(runs), "--points", "2", "--out", str(tmp_path / "small")])
     assert "bad/log.jsonl has step 2,000, beyond the 1,000 of its run" in capsys.readouterr().err
+
+
+def test_a_pipe_in_place_of_a_table_is_named(runs, tmp_path, monkeypatch, capsys):
+    """To read one waits for a writer, for ever."""
+    monkeypatch.setattr(report_writing, "drawings", lambda study: iter(()))
+    cli.main(["collect", str(runs), "--points", "2", "--out", str(runs)])
+    (runs / "dqn.csv").unlink()
+    os.mkfifo(runs / "dqn.csv")
+    cli.main(["report", str(runs), "--resamples", "100", "--out", str(tmp_path / "report")])
+    assert "dqn.csv is left out, for it is damaged: it is no regular file" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("env", [{"name": "mine.npz"}, {"name": "mdp/garnet", "mirrored": True}])

@@ -124,7 +124,10 @@ class Fuzzer:
                 solve(rng.choice(["mico", "reward-law"]), mdp, "uniform", tolerance=1e-3)
             case 1:
                 Chain(
-                    given[0][:, 0] if isinstance(given[0], np.ndarray) and given[0].ndim == 3 else given[0], *given[1:]
+                    given[0][:, 0]
+                    if isinstance(given[0], np.ndarray) and given[0].ndim == 3 and given[0].shape[1]
+                    else given[0],
+                    *given[1:],
                 )
             case 2:
                 mdp = MDP(numbers.dirichlet(np.ones(2), (2, 2)), numbers.normal(size=(2, 2)), 0.9)

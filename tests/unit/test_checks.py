@@ -78,3 +78,7 @@ def test_any_text_becomes_a_plain_name_and_different_texts_different_ones(one, o
     for name in names:
         assert check_plain_name(name, "name") == name
     assert (one == other) == (names[0] == names[1])
+
+
+def test_whole_numbers_beyond_floating_point_are_themselves():
+    assert count(10**400) == 10**400

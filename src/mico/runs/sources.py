@@ -87,6 +87,8 @@ def _read_tables(folder: Path, unread: list[str], seen: set[Path]) -> list[pd.Da
         if not _first_time(table, seen):
             continue
         try:
+            if not table.is_file():  # a pipe would wait for its writer
+                raise OSError(errno.EINVAL, "it is no regular file", str(table))
             found.append(_named(read_scores(table), str(table)))
         except (ValueError, OSError) as error:
             unread.append(f"{table} is left out, for it is damaged: {reason(error)}")
