@@ -194,6 +194,8 @@ def _cut_by_rewards(reward, parts, num_parts, partition, lists, tolerance):
                 state = member[i] = elements[first + i]
                 value = states[state].value = reward[action, state]
                 low, high = min(low, value), max(high, value)
+            if high - low > tolerance:
+                _sort(member[0:size], states, lists)
             widest = max(widest, _cut(np.int64(0), size, (low, low, high), partition, lists, tolerance))
             for i in range(size):
                 states[member[i]].value = 0.0
@@ -204,38 +206,91 @@ def _cut_by_rewards(reward, parts, num_parts, partition, lists, tolerance):
 @no_type_check
 def _cut_by_class(splitter, edges, partition, lists, tolerance):
     """Cut all classes by the probability of moving into one, and say how much it still differs inside a piece."""
-    states, classes, _, _ = partition
-    touched, groups, member, _, _, _ = lists
+    states, touched = partition[0], lists[0]
     widest = 0.0
     for action in range((edges[0].size - 1) // states.size):
         num_touched = _move_into(splitter, action * states.size, edges, partition, touched)
-        num_groups = _group(num_touched, partition, lists)
-        total = 0
-        for i in range(num_groups):
-            c = classes[groups[i]]
-            floor = 0.0 if c.count < c.old_end - c.old_first else c.low  # 0 is the value of states not touched
-            if c.high - floor <= tolerance:
-                widest = max(widest, c.high - floor)
-                c.offset = -1
-            else:
-                c.offset = total
-                total += c.count
-        if total > 0:
-            for i in range(num_touched):
-                c = classes[classes[states[touched[i]].block].parent]
-                if c.offset >= 0:
-                    member[c.offset] = touched[i]
-                    c.offset += 1
-        for i in range(num_groups):
-            c = classes[groups[i]]
-            if c.offset >= 0:
-                floor = 0.0 if c.count < c.old_end - c.old_first else c.low
-                begin, end = np.int64(c.offset - c.count), np.int64(c.offset)
-                widest = max(widest, _cut(begin, end, (floor, c.low, c.high), partition, lists, tolerance))
-            c.count = 0
+        spread = _cut_touched(num_touched, True, partition, lists, tolerance)
+        if spread < 0:
+            spread = _cut_touched(num_touched, False, partition, lists, tolerance)
+        widest = max(widest, spread)
         for i in range(num_touched):
             states[touched[i]].value = 0.0
     return widest
+
+
+@machine_code
+@no_type_check
+def _cut_touched(num_touched, pieces, partition, lists, tolerance):
+    """Cut by the values of the touched states: the classes of the beginning of the round, or what is left of them.
+
+    Gaps count that are gaps between all values of a class of the beginning. `pieces` spares those their sorting that
+    are in place already, but sees the values of a piece only. Gaps so wide that not even all touched states could fill
+    them by steps within the tolerance are gaps all the same; where others are met, nothing is cut and -1 returned.
+    """
+    classes = partition[1]
+    touched, groups, member, _, _, _ = lists
+    num_groups, total, widest = _group(num_touched, pieces, partition, lists), 0, 0.0
+    for i in range(num_groups):
+        c = classes[groups[i]]
+        floor = _floor(c, pieces)
+        if c.high - floor <= tolerance:
+            widest = max(widest, c.high - floor)
+            c.offset = -1
+        else:
+            c.offset = total
+            total += c.count
+    if total > 0:
+        for i in range(num_touched):
+            c = classes[_number(touched[i], pieces, partition)]
+            if c.offset >= 0:
+                member[c.offset] = touched[i]
+                c.offset += 1
+    certain = _sort_groups(num_groups, pieces, (num_touched + 2) * tolerance, partition, lists, tolerance)
+    for i in range(num_groups):
+        c = classes[groups[i]]
+        if certain and c.offset >= 0:
+            begin, end = np.int64(c.offset - c.count), np.int64(c.offset)
+            widest = max(widest, _cut(begin, end, (_floor(c, pieces), c.low, c.high), partition, lists, tolerance))
+        c.count = 0
+    return widest if certain else -1.0
+
+
+@machine_code
+@no_type_check
+def _sort_groups(num_groups, pieces, wide, partition, lists, tolerance):
+    """Sort the members of the groups that are cut; of pieces, say if all gaps above the tolerance are wide."""
+    states, classes, _, _ = partition
+    _, groups, member, _, _, _ = lists
+    for i in range(num_groups):
+        c = classes[groups[i]]
+        if c.offset >= 0:
+            begin, end, below = np.int64(c.offset - c.count), np.int64(c.offset), _floor(c, pieces)
+            if c.high - c.low > tolerance:
+                _sort(member[begin:end], states, lists)
+            else:
+                end = begin + 1
+            for j in range(begin, end if pieces else begin):
+                value = c.low if j == begin else states[member[j]].value
+                if tolerance < value - below <= wide * (1 + 1e-6):  # the factor covers rounding
+                    return False
+                below = value
+    return True
+
+
+@machine_code
+@no_type_check
+def _number(state, pieces, partition):
+    states, classes, _, _ = partition
+    return states[state].block if pieces else classes[states[state].block].parent
+
+
+@machine_code
+@no_type_check
+def _floor(c, pieces):
+    """The least value in a group: 0 where there are states that were not touched."""
+    size = c.end - c.first if pieces else c.old_end - c.old_first
+    return 0.0 if c.count < size else c.low
 
 
 @machine_code
@@ -258,14 +313,13 @@ def _move_into(splitter, base, edges, partition, touched):
 
 @machine_code
 @no_type_check
-def _group(num_touched, partition, lists):
-    """Count the touched states by class, with their least and largest values."""
+def _group(num_touched, pieces, partition, lists):
+    """Count the touched states by class or piece, with their least and largest values."""
     states, classes, _, _ = partition
     touched, groups, _, _, _, _ = lists
     num_groups = 0
     for i in range(num_touched):
-        state = states[touched[i]]
-        number, value = classes[state.block].parent, state.value
+        number, value = _number(touched[i], pieces, partition), states[touched[i]].value
         c = classes[number]
         if c.count == 0:
             groups[num_groups] = number
@@ -284,7 +338,8 @@ def _group(num_touched, partition, lists):
 def _cut(begin, end, values, partition, lists, tolerance):
     """Part the members between `begin` and `end`, of one class, at wide gaps; `values` are the floor, least, largest.
 
-    States at the floor need not be among the members. Returned is the widest range of values inside one piece.
+    The members are sorted if they differ beyond the tolerance. States at the floor need not be among them. Returned is
+    the widest range of values inside one piece.
     """
     states, member = partition[0], lists[2]
     below, low, high = values
@@ -293,7 +348,6 @@ def _cut(begin, end, values, partition, lists, tolerance):
             return high - below
         _split_off(begin, end, partition, lists)
         return high - low
-    _sort(member[begin:end], states, lists)
     bottom, widest, piece = below, 0.0, np.int64(-1)
     for i in range(begin, end):
         value = states[member[i]].value

@@ -113,6 +113,26 @@ def test_the_largest_part_is_looked_at_where_small_differences_add_up():
     assert found == by_rounds(mdp, 0.15)
 
 
+def test_gaps_are_those_of_the_class_at_the_beginning_of_the_round():
+    """x, y and z move into {e1, e2} with 0, .2 and .1, which z bridges, whether or not it has been cut off before.
+
+    After the round e1 and e2 are classes of their own, into which x and y move with 0 and .1: less than the tolerance.
+    """
+    x, y, z, d, e1, e2, f1, f2, g = range(9)
+    rows = np.zeros((9, 9))
+    rows[x, [f1, f2, g]] = 0.1, 0.1, 0.8
+    rows[y, [e1, e2, g]] = 0.1, 0.1, 0.8
+    rows[z, [e1, e2, f1, f2, d, g]] = 0.05, 0.05, 0.05, 0.05, 0.5, 0.3
+    rows[[d, e1, f1], d] = rows[[e2, f2, g], g] = 1.0
+    reward = np.array([0.0, 0, 0, 1, 2, 2, 3, 3, 4])
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # the order of the states is that of the splitters
+        order = rng.permutation(9)
+        mdp = MDP([sp.csr_array(rows[np.ix_(order, order)])], reward[order, None], 0.9)
+        expected = Partition.from_labels(np.array([0, 0, 1, 2, 3, 4, 5, 6, 7])[order])
+        assert by_splitters(mdp, 0.15) == by_rounds(mdp, 0.15) == expected
+
+
 def test_a_corridor_has_as_many_rounds_as_states():
     """A sweep over all states in each of 200,000 rounds would take hours."""
     size = 200_000
