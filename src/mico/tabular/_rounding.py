@@ -74,15 +74,15 @@ def law_rounding(levels: Float[np.ndarray, " k"]) -> float:
     return (2.5 * levels.size + 5) * UNIT * float(levels[-1] - levels[0])
 
 
-def centred(reward: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Rewards less their middle, if they are farther from 0 than from each other: digits are for differences.
+def centred(reward: Float[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "..."], float]:
+    """Rewards less their middle, and that, if they are farther from 0 than from each other: digits are for differences.
 
     No digit is lost, for then each reward lies between half and twice the middle (Sterbenz, 1974).
     """
     low, high = float(reward.min()), float(reward.max())
     middle = low / 2 + high / 2
     if abs(middle) <= high - low:
-        return reward
+        return reward, 0.0
     apart = reward - middle
     apart.setflags(write=False)
-    return apart
+    return apart, middle

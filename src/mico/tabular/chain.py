@@ -25,7 +25,8 @@ class Chain:
         discount: Discount factor in [0, 1).
         law: The distribution of the reward in each state, whose means `reward` must be; for metrics that compare draws
             of rewards (`reward="sampled"`).
-        relative: The rewards less a constant, for a model whose differences of rewards have more digits than `reward`.
+        relative: The rewards less `middle`, where their differences have more digits than those of `reward`.
+        middle: The constant that `relative` is without.
         rounding: How far `transition` and `relative` can be from the numbers they stand for; every certified error
             includes it.
 
@@ -46,6 +47,7 @@ class Chain:
         *,
         law: RewardLaw | None = None,
         relative: Any = None,
+        middle: float = 0.0,
         rounding: Rounding = EXACT,
     ):
         self.discount = checked_discount(discount)
@@ -57,7 +59,11 @@ class Chain:
         self.transition: Matrix = checked_rows("transition", matrix, lambda row: f"state {row}")
         self.reward: Float[np.ndarray, " S"] = checked_reward(reward, (self.num_states,))
         check_span(self.reward, self.discount)
-        self.relative = centred(self.reward if relative is None else checked_reward(relative, (self.num_states,)))
+        # `relative` and `middle` together are the reward, with all digits of differences.
+        if relative is None:
+            self.relative, self.middle = centred(self.reward)
+        else:
+            self.relative, self.middle = checked_reward(relative, (self.num_states,)), float(middle)
         self.law = None if law is None else checked_law(law, self.reward)
         by_law = 0.0 if self.law is None else law_rounding(self.law.levels)
         self.rounding = rounding.plus(by_law, normalising(longest_row(matrix)))

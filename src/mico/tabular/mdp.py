@@ -35,6 +35,8 @@ class MDP:
         transition: Probabilities: an array [S, A, S], or a sequence of A sparse matrices [S, S], one for each action.
         reward: By state and action [S, A]; or by transition, [S, A, S] or a sequence of A sparse matrices.
         discount: Discount factor in [0, 1).
+        relative: The rewards less `middle`, [S, A], where their differences have more digits than those of `reward`.
+        middle: The constant that `relative` is without.
         rounding: How far transitions and rewards can be from the numbers they stand for; every certified error includes
             it.
 
@@ -50,10 +52,19 @@ class MDP:
         array([0.5, 0. ])
     """
 
-    def __init__(self, transition: Any, reward: Any, discount: float, *, rounding: Rounding = EXACT):
+    def __init__(
+        self,
+        transition: Any,
+        reward: Any,
+        discount: float,
+        *,
+        relative: Any = None,
+        middle: float = 0.0,
+        rounding: Rounding = EXACT,
+    ):
         self.discount = checked_discount(discount)
         self.transition: np.ndarray | tuple[sp.csr_array, ...] = checked_kernel(transition)
-        # `relative` is the reward up to a constant, whose differences have all their digits.
+        # `relative` and `middle` together are the reward, with all digits of differences.
         self.reward: Float[np.ndarray, "S A"]
         self.relative: Float[np.ndarray, "S A"]
         given = reward if is_sparse_list(reward) or isinstance(reward, Outcomes) else numbers("reward", reward)
@@ -64,13 +75,15 @@ class MDP:
             self._outcomes = _outcomes.priced(self.kernels, given)
         if self._outcomes is None:
             self.reward, by_means = checked_reward(given, self.shape), 0.0
-            self.relative = centred(self.reward)
+            self.relative, self.middle = centred(self.reward)
+            if relative is not None:
+                self.relative, self.middle = checked_reward(relative, self.shape), float(middle)
         else:
             self.reward = self._outcomes.mean_reward(self.shape)
-            apart = self._outcomes._replace(reward=centred(self._outcomes.reward))
-            same = apart.reward is self._outcomes.reward
-            self.relative = self.reward if same else apart.mean_reward(self.shape)
-            by_means = mean_rounding(self._outcomes.most(self.num_actions), float(np.abs(apart.reward).max()))
+            apart, self.middle = centred(self._outcomes.reward)
+            same = apart is self._outcomes.reward
+            self.relative = self.reward if same else self._outcomes._replace(reward=apart).mean_reward(self.shape)
+            by_means = mean_rounding(self._outcomes.most(self.num_actions), float(np.abs(apart).max()))
         check_span(self.reward if self._outcomes is None else self._outcomes.reward, self.discount)
         sums = max(map(longest_row, transition if isinstance(self.transition, tuple) else self.kernels))
         self.rounding = rounding.plus(by_means, normalising(sums))
@@ -130,6 +143,11 @@ class MDP:
     def __repr__(self) -> str:
         return f"MDP(num_states={self.num_states}, num_actions={self.num_actions}, discount={self.discount})"
 
+    @property
+    def has_outcome_rewards(self) -> bool:
+        """Whether rewards were given by transition or outcome, not by state and action alone."""
+        return self._outcomes is not None
+
     def outcomes(self) -> Outcomes:
         """List all outcomes, sorted by state, action and next state."""
         return self._outcomes if self._outcomes is not None else _outcomes.unpriced(self.kernels, self.reward)
@@ -144,7 +162,14 @@ class MDP:
     def action_chains(self) -> list[Chain]:
         """One chain an action: what the policy that always takes it makes of the MDP."""
         return [
-            Chain(kernel, self.reward[:, a], self.discount, relative=self.relative[:, a], rounding=self.rounding)
+            Chain(
+                kernel,
+                self.reward[:, a],
+                self.discount,
+                relative=self.relative[:, a],
+                middle=self.middle,
+                rounding=self.rounding,
+            )
             for a, kernel in enumerate(self.kernels)
         ]
 
@@ -187,6 +212,7 @@ class MDP:
             self.discount,
             law=law,
             relative=(probs * self.relative).sum(axis=1),
+            middle=self.middle,
             rounding=self.rounding.plus(by_means, by_sums),
         )
 

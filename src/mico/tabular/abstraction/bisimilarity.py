@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 
 from mico.tabular._validation import Matrix, checked_not_negative
 from mico.tabular.abstraction.partition import Partition
+from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP
 from mico.tabular.policies import PolicyLike, as_chain
 from mico.tabular.problems.problem import Model, Problem, as_mdp
@@ -93,6 +94,13 @@ def policy_bisimulation_relation(model: Model, policy: PolicyLike = None, *, tol
     """
     chain = as_chain(model, policy)
     return _relation([chain.transition], chain.relative[:, None], tolerance)
+
+
+def relation_of(model: MDP | Chain, tolerance: float, unit: float) -> Partition:
+    """The relation of an MDP, or of a chain, with rewards in a unit of their own."""
+    if isinstance(model, Chain):
+        return _relation([model.transition], model.relative[:, None] / unit, tolerance)
+    return _relation(model.kernels, model.relative / unit, tolerance)
 
 
 def _relation(kernels: list[Matrix], reward: Float[np.ndarray, "S A"], tolerance: float) -> Partition:

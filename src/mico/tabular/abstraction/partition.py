@@ -7,10 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, Int, Shaped
 
+from mico.tabular._rounding import Rounding, longest_row, mean_rounding, normalising
 from mico.tabular._validation import Matrix, check_kind, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP
-from mico.tabular.outcomes import RewardLaw
+from mico.tabular.outcomes import Outcomes, RewardLaw
 from mico.tabular.problems.problem import Model, Problem, as_mdp
 
 
@@ -112,19 +113,80 @@ def quotient(model: Chain, partition: Partition) -> Chain: ...
 def quotient(model: Model, partition: Partition) -> MDP | Chain:
     r"""The model on classes, $\bar r^a_c$ and $\bar P^a_c(c')$ the means over $x \in c$ of $r^a_x$ and $P^a_x(c')$.
 
-    Sparse stays sparse. A chain's law of the reward is averaged as well; of an MDP's rewards only the means are kept.
+    Sparse stays sparse. A chain's law of the reward is averaged as well, and so are an MDP's outcomes, where rewards
+    were given by outcome. The `rounding` is that of these means.
     """
     model = model if isinstance(model, Chain) else as_mdp(model, "model")
     check_kind("partition", partition, Partition, "a Partition")
+    _check_states(model, partition)
+    return _on_classes(model, partition, model.rounding)
+
+
+def lump(model: MDP | Chain, partition: Partition) -> MDP | Chain:
+    """The `quotient`, its `rounding` also of how far each state is from the mean of its class.
+
+    So what is certified of a metric of the quotient that vanishes inside classes is certified of the model's states.
+    """
+    _check_states(model, partition)
+    kernels = [model.transition] if isinstance(model, Chain) else model.kernels
+    rewards = float(np.abs(model.relative - partition.lift(partition.lower(model.relative))).max())
+    rows = 0.0
+    for kernel in kernels:
+        into = kernel @ partition.membership
+        rows = max(rows, float(abs(into - (partition.averages @ into)[partition.block]).sum(axis=1).max()))
+    # What was measured is rounded as the means are; their rounding counts a second time for it.
+    return _on_classes(model, partition, _rounding(model, partition, model.rounding).plus(rewards, rows))
+
+
+def _check_states(model: MDP | Chain, partition: Partition) -> None:
     if model.num_states != partition.num_states:
         raise ValueError(f"partition has {partition.num_states} states, but the model has {model.num_states}")
-    reward = partition.lower(model.reward)
+
+
+def _on_classes(model: MDP | Chain, partition: Partition, rounding: Rounding) -> MDP | Chain:
+    reward, rounding = partition.lower(model.reward), _rounding(model, partition, rounding)
     if isinstance(model, Chain):
         law = None if model.law is None else RewardLaw(model.law.levels, partition.averages @ model.law.weights)
-        return Chain(_merged(model.transition, partition), reward, model.discount, law=law)
-    kernels = [_merged(kernel, partition) for kernel in model.kernels]
-    return MDP(kernels if isinstance(model.transition, tuple) else np.stack(kernels, axis=1), reward, model.discount)
+        return Chain(
+            _merged(model.transition, partition),
+            reward,
+            model.discount,
+            law=law,
+            relative=partition.lower(model.relative),
+            middle=model.middle,
+            rounding=rounding,
+        )
+    kernels: Any = [_merged(kernel, partition) for kernel in model.kernels]
+    kernels = kernels if isinstance(model.transition, tuple) else np.stack(kernels, axis=1)
+    if model.has_outcome_rewards:
+        return MDP(kernels, _merged_outcomes(model.outcomes(), partition), model.discount, rounding=rounding)
+    relative = partition.lower(model.relative)
+    return MDP(kernels, reward, model.discount, relative=relative, middle=model.middle, rounding=rounding)
+
+
+def _rounding(model: MDP | Chain, partition: Partition, rounding: Rounding) -> Rounding:
+    """Rounding of means over classes, of at most m states with n transitions each: see `mean_rounding`."""
+    most = int(partition.sizes.max())
+    if most == 1:
+        return rounding
+    kernels = [model.transition] if isinstance(model, Chain) else model.kernels
+    rewards = mean_rounding(most, float(np.abs(model.relative).max()))
+    if isinstance(model, Chain) and model.law is not None:
+        rewards = max(rewards, mean_rounding(most, float(np.ptp(model.law.levels))))
+    return rounding.plus(rewards, normalising(most + max(map(longest_row, kernels))))
 
 
 def _merged(kernel: Matrix, partition: Partition) -> Matrix:
     return partition.averages @ (kernel @ partition.membership)
+
+
+def _merged_outcomes(outcomes: Outcomes, partition: Partition) -> Outcomes:
+    """What can happen to a state that is drawn from its class."""
+    own = partition.block[outcomes.state]
+    return Outcomes(
+        own,
+        outcomes.action,
+        partition.block[outcomes.next_state],
+        outcomes.probability / partition.sizes[own],
+        outcomes.reward,
+    ).sorted()
