@@ -64,8 +64,14 @@ def reward_law(transition, reward, discount, terms):
 
 
 def couplings(mu, nu):
-    """The vertices of the couplings of two distributions, as lists of (state, state, mass)."""
+    """The vertices of the couplings of two distributions, as lists of (state, state, mass).
+
+    What they share stays in place, which is best for a pseudometric, as every fixed point here is.
+    """
+    mu, nu = mu - np.minimum(mu, nu), nu - np.minimum(mu, nu)
     left, right = np.flatnonzero(mu), np.flatnonzero(nu)
+    if not left.size:
+        return [[]]
     cells = list(itertools.product(range(left.size), range(right.size)))
     found = []
     for chosen in itertools.combinations(cells, left.size + right.size - 1):

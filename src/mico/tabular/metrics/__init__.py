@@ -12,7 +12,9 @@ from mico.tabular._validation import check_tolerance, check_whole, numbers
 from mico.tabular.chain import Chain
 from mico.tabular.mdp import MDP, Reward
 from mico.tabular.metrics import bisimulation, lax_bisimulation, mico, reward_law
+from mico.tabular.metrics._classes import solve_on_classes
 from mico.tabular.metrics._operator import Operator
+from mico.tabular.metrics._union import union
 from mico.tabular.metrics.factored import Kind, MICoFactors, factorise, has_few_rewards
 from mico.tabular.metrics.solution import Method, Neighbours, Solution
 from mico.tabular.policies import Policy, PolicyLike, as_chain, policy_array
@@ -71,6 +73,7 @@ class Metric:
     update: Callable[[Any], Operator] | None = None  # the operator it is the fixed point of
     rewards: tuple[str, ...] = ("mean",)
     solve_many: Callable[[Sequence[Chain], float], SolverResult] | None = None  # where a batch is solved at once
+    by_classes: bool = False  # whether it is 0 between bisimilar states, so that it is solved on their classes
 
     def __post_init__(self) -> None:
         if self.on not in ("policy", "mdp"):
@@ -123,18 +126,27 @@ _BUILT_IN: dict[str, Metric] = {
         "policy",
         bisimulation.solve_policy,
         bisimulation.policy_update,
+        by_classes=True,
     ),
     "bisimulation": Metric(
-        "bisimulation: the worst action, under the best coupling", "mdp", bisimulation.solve, bisimulation.update
+        "bisimulation: the worst action, under the best coupling",
+        "mdp",
+        bisimulation.solve,
+        bisimulation.update,
+        by_classes=True,
     ),
     "lax-bisimulation": Metric(
         "lax bisimulation: each action against the best match among the other state's",
         "mdp",
         lax_bisimulation.solve,
         lax_bisimulation.update,
+        by_classes=True,
     ),
     "reward-law": Metric(
-        "reward-law distance W_sum: how far apart the laws of later rewards are", "policy", reward_law.solve
+        "reward-law distance W_sum: how far apart the laws of later rewards are",
+        "policy",
+        reward_law.solve,
+        by_classes=True,
     ),
 }
 
@@ -186,11 +198,13 @@ def solve(
     model: Model,
     policy: PolicyLike = None,
     *,
+    other: Model | None = None,
+    other_policy: PolicyLike = None,
     tolerance: float = 1e-8,
     reward: Reward = "mean",
     method: Method = "auto",
 ) -> Solution:
-    r"""Compute a behavioural metric between all states of a model, to a certified error.
+    r"""Compute a behavioural metric between all states of a model, or of two models, to a certified error.
 
     With $r^\pi$ and $P^\pi$ of the policy, discount $\gamma$, and $\mathcal W_d$ the Kantorovich distance for $d$:
 
@@ -210,13 +224,16 @@ def solve(
             the first two.
         policy: The policy that the metric is of: an array [S, A], "uniform", "optimal", or "problem" for the one that
             the problem comes with. None means uniform; a Chain and metrics that compare actions need None.
+        other: A second model with the same discount, for the distances from the states of the first to its states. For
+            bisimulation, which compares actions by number, it has as many actions.
+        other_policy: The policy of the second model, as `policy`.
         tolerance: Largest error of any distance to reach. Where float64 cannot reach it, the error that was reached
             comes back with a `ToleranceWarning`.
         reward: "mean" compares mean rewards; "sampled" compares independent draws of random rewards (for mico and
             reduced-mico).
         method: "dense" computes a matrix. "factored" computes factors from which distances follow when asked for, also
             for a million states; it is for mico and reduced-mico. "auto" takes factors for models of more than 1,000
-            states with at most 33 different rewards, and else a matrix.
+            states with at most 33 different rewards, and else a matrix; distances between two models are a matrix.
 
     Returns:
         The solution: distances (`matrix`, `row`, `pairs`, `neighbours`), their certified `error`, `embedding`,
@@ -233,29 +250,59 @@ def solve(
         ((104, 104), True)
         >>> mt.solve("mico", mt.make("open-grid", height=50, width=50), tolerance=1e-6).method
         'factored'
+        >>> mt.solve("mico", rooms, other=mt.make("two-state", discount=0.99)).matrix.shape
+        (104, 2)
     """
     kind = metric_named(metric)
     check_tolerance(tolerance)
-    probs = _policy_of(kind, model, policy)
-    is_uniform = policy is None or (isinstance(policy, str) and policy == "uniform")
-    subject = kind.subject(model, policy if is_uniform else probs, reward)
-    if _chosen_method(metric, subject, method) == "factored":
+    subject, probs = _subject_of(kind, model, policy, reward)
+    other_probs = None
+    if other is not None:
+        second, other_probs = _subject_of(kind, other, other_policy, reward, "other")
+        subject = union(subject, second, pad_actions=metric == "lax-bisimulation")
+    elif other_policy is not None:
+        raise ValueError(f"other_policy must be None where there is no other model, got {other_policy!r}")
+    if _chosen_method(metric, subject, method, between=other is not None) == "factored":
         distances = found = factorise(as_chain(subject), tolerance)
         iterations = found.products
     else:
-        found = kind.solve(subject, tolerance)
-        distances, iterations = found.matrix, found.iterations
+        found = _solve_dense(kind, subject, tolerance)
+        size = model.num_states
+        distances = found.matrix if other is None else found.matrix[:size, size:].copy()
+        iterations = found.iterations
     _warn_above(tolerance, found.error, metric)
     return Solution(
         metric,
         model,
         distances,
         policy=probs,
+        other=other,
+        other_policy=other_probs,
         reward=reward,
         tolerance=tolerance,
         error=found.error,
         iterations=iterations,
     )
+
+
+def _subject_of(
+    kind: Metric, model: Model, policy: PolicyLike, reward: Reward, name: str = "model"
+) -> tuple[MDP | Chain, Policy | None]:
+    """What the metric compares of a model, and its policy as an array; an error names the argument."""
+    try:
+        probs = _policy_of(kind, model, policy)
+        is_uniform = policy is None or (isinstance(policy, str) and policy == "uniform")
+        return kind.subject(model, policy if is_uniform else probs, reward), probs
+    except ValueError as error:
+        if name == "model":
+            raise
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _solve_dense(kind: Metric, subject: MDP | Chain, tolerance: float) -> SolverResult:
+    if kind.by_classes:
+        return solve_on_classes(kind.solve, subject, tolerance)
+    return kind.solve(subject, tolerance)
 
 
 def factored_mico(
@@ -366,18 +413,20 @@ def _policy_of(kind: Metric, model: Model, policy: PolicyLike) -> Policy | None:
     return given
 
 
-def _chosen_method(metric: str, subject: MDP | Chain, method: Method) -> Method:
-    """The method that `solve` uses: "dense" or "factored"."""
+def _chosen_method(metric: str, subject: MDP | Chain, method: Method, *, between: bool = False) -> Method:
+    """The method that `solve` uses: "dense" or "factored"; between two models always the first."""
     if method not in ("auto", "dense", "factored"):
         raise ValueError(f"method must be 'auto', 'dense' or 'factored', got {method!r}")
     if metric not in _FACTORED:
         if method == "factored":
             raise ValueError(f"method must be 'auto' or 'dense' for {metric}, got 'factored', which is for mico alone")
         return "dense"
+    if between and method == "factored":
+        raise ValueError("method must be 'auto' or 'dense' between two models, got 'factored'")
     if method != "auto":
         return method
     size = subject.num_states
-    if size > _SMALL and has_few_rewards(as_chain(subject)):
+    if size > _SMALL and not between and has_few_rewards(as_chain(subject)):
         return "factored"
     if size > _LARGEST_DENSE:
         raise ValueError(
@@ -396,6 +445,6 @@ def _warn_above(tolerance: float, error: float, metric: str) -> None:
 def _solve_many(metric: Metric, chains: Sequence[Any], tolerance: float) -> SolverResult:
     if metric.solve_many is not None:
         return metric.solve_many(chains, tolerance)
-    each = [metric.solve(chain, tolerance) for chain in chains]
+    each = [_solve_dense(metric, chain, tolerance) for chain in chains]
     error, iterations = max(found.error for found in each), max(found.iterations for found in each)
     return SolverResult(np.stack([found.matrix for found in each]), error, iterations)
