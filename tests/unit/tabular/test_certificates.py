@@ -10,7 +10,11 @@ import exact
 from exact import assert_certified
 from mico.tabular import MDP, Chain, Outcomes, factored_mico, solve
 from mico.tabular._rounding import Rounding
+from mico.tabular.metrics import MICoFactors, factored, mico
 from mico.tabular.outcomes import RewardLaw
+from mico.tabular.solvers import reward_steps
+from mico.tabular.solvers.doubling import doubling
+from mico.tabular.solvers.result import SolverResult
 
 pytestmark = [pytest.mark.filterwarnings("ignore::mico.tabular.ToleranceWarning"), pytest.mark.usefixtures("patience")]
 
@@ -218,3 +222,44 @@ def test_the_rounding_of_a_model_is_part_of_every_error(name, what):
         found, wanted = (factored_mico(model, tolerance=1e-12).factors for model in (said, meant))
         off = np.abs(found.rows(np.arange(3), name) - wanted.rows(np.arange(3), name)).max()
         assert by / 4 < off <= found.error + 1e-12 < 1e-4
+
+
+def test_distances_asked_of_factors_are_rounded_by_what_is_said():
+    """Against the same sums of products of the same factors, in fractions."""
+    rng = np.random.default_rng(0)
+    psi, value = rng.normal(size=(6, 9)), 20 + rng.random(6)
+    factors, said = MICoFactors(psi, value, 0.0, 0), Fraction(factored._query_rounding(psi, value))
+    products = exact.fractions(psi) @ exact.fractions(psi).T
+    for name, own in (("mico", exact.fractions(value)), ("reduced-mico", np.diagonal(products))):
+        off = np.abs(exact.fractions(factors.rows(np.arange(6), name)) - (own[:, None] + own - 2 * products)).max()
+        assert 0 < off <= said
+
+
+def test_steps_of_rewards_are_rounded_by_what_is_said():
+    """The gaps that the features make, in fractions."""
+    reward = np.random.default_rng(1).random(7)
+    steps = reward_steps.reward_steps(Chain(np.eye(7), reward, 0.5), 0.0, None, np.inf)
+    features, jumps = exact.fractions(steps.features), exact.fractions(np.sqrt(steps.jumps))
+    total = features @ jumps
+    off = np.abs(total[:, None] + total - 2 * features @ features.T - exact.gaps(exact.fractions(reward))).max()
+    assert 0 < off <= 2 * Fraction(steps.rounded_by) < 1e-13
+
+
+def test_self_distances_are_subtracted_with_rounding():
+    drawn = np.random.default_rng(2).random((5, 5)) / 3  # of many magnitudes, so that sums of halves are rounded
+    full = SolverResult(1 + (drawn + drawn.T) / 2 - np.diag(1 - np.diagonal(drawn) / 7), 0.0, 0)
+    found = mico._reduced(full)
+    wanted = np.maximum(exact.reduced(exact.fractions(full.matrix)), 0)
+    assert 0 < np.abs(exact.fractions(found.matrix) - wanted).max() <= Fraction(found.error) < 1e-14
+
+
+def test_the_residual_of_doubling_holds_in_fractions():
+    """Of many equations some have a residual that is larger than what float64 sees of it."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        rows, gap = rng.random((4, 4)), rng.random((4, 4))
+        rows, gap = rows / rows.sum(axis=1, keepdims=True), gap + gap.T
+        found = doubling(rows, gap, 0.5, tolerance=1e-16)
+        given, value = exact.rows(rows), exact.fractions(found.matrix)
+        residual = exact.fractions(gap) + given @ value @ given.T / 2 - value
+        assert np.abs(residual).max() <= Fraction(found.error) / 2
