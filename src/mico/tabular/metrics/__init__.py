@@ -133,7 +133,6 @@ _BUILT_IN: dict[str, Metric] = {
         "mdp",
         bisimulation.solve,
         bisimulation.update,
-        by_classes=True,
     ),
     "lax-bisimulation": Metric(
         "lax bisimulation: each action against the best match among the other state's",
@@ -146,7 +145,6 @@ _BUILT_IN: dict[str, Metric] = {
         "reward-law distance W_sum: how far apart the laws of later rewards are",
         "policy",
         reward_law.solve,
-        by_classes=True,
     ),
 }
 
