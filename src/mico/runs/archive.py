@@ -107,7 +107,7 @@ def read(folder: Path) -> Condensed:
         lacking = [name for name in COLUMNS if name not in rows.columns]
         if lacking:
             raise ValueError(f"{table} must have the columns {', '.join(COLUMNS)}, but lacks {', '.join(lacking)}")
-        for name in ("seed", "step", "score", "episodes"):
+        for name in ("seed", "step", "score", "episodes", *WEIGHTS, *MEASURES):
             _check_numbers(rows[name], table, whole=name in ("seed", "step"))
         for agent in rows["agent"].unique():
             check_plain_name(agent, f"the agent in {table}")

@@ -227,6 +227,9 @@ def test_files_of_others_are_refused(tmp_path):
     sound.assign(score="much").to_csv(file, index=False)
     with pytest.raises(ValueError, match=r"dqn\.csv must have numbers in the column score, but has 'much'"):
         read(tmp_path)
+    sound.assign(norm="9" * 400).to_csv(file, index=False)
+    with pytest.raises(ValueError, match=r"numbers that float64 can hold in the column norm"):
+        read(tmp_path)
     file.write_text("")
     with pytest.raises(ValueError, match=r"dqn\.csv is not a table: No columns"):
         read(tmp_path)
