@@ -17,7 +17,8 @@ each_way = pytest.mark.parametrize("pairs", FIELDS["pairs"])
 
 def given(views, batch):
     """All that a loss over pairs may ask for."""
-    return PairBatch(*views[:3], batch.reward, batch.bootstrap, batch.terminal, views.first_step, views.sink)
+    sides = (views.online, views.target, views.target_next)
+    return PairBatch(*sides, batch.reward, batch.bootstrap, batch.terminal, views.first_step, views.sink)
 
 
 def squares(x, y):
