@@ -205,7 +205,7 @@ def test_umap_refuses_two_states():
 
 def test_without_umap_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'mico-rl\[features\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[features\]'"):
         umap_embedding(points(6), 2, seed=0)
 
 

@@ -131,7 +131,7 @@ def test_what_tells_sizes_is_gone_when_its_program_is():
 def test_a_missing_package_is_named(monkeypatch):
     catalogue.cache_clear()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'mico-rl\[control\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[control\]'"):
         Control("cheetah-run")
 
 

@@ -93,7 +93,7 @@ def test_without_an_encoder_mp4_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(
         ModuleNotFoundError,
-        match=r"mp4 needs: pip install 'mico-rl\[video\]' \(in .*\); a gif needs nothing",
+        match=r"mp4 needs: pip install '\.\[video\]' in a clone of mico-rl; a gif needs nothing",
     ):
         check_video(tmp_path / "video.mp4", fps=10.0)
     check_video(tmp_path / "video.gif", fps=10.0)
