@@ -38,13 +38,13 @@ def test_a_module_of_the_current_folder_is_imported_and_worker_processes_are_tol
     ("module", "words"),
     [
         ("no_such_module", "--import no_such_module: there is no module 'no_such_module'"),
-        ("broken", "--import broken: ZeroDivisionError: division by zero"),
+        ("half_done", "--import half_done: ZeroDivisionError: division by zero"),
         ("broken.py", "--import must be the name of a module, without .py or folders, got 'broken.py'"),
         ("taken", "--import taken: ValueError: name must be one that no other agent has, got 'dqn'"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(folder, capsys, module, words):
-    (folder / "broken.py").write_text("1 / 0\n")
+    (folder / "half_done.py").write_text("1 / 0\n")
     taken = "import mico\nfrom mico.deep.agents import Rainbow\nmico.register_agent('dqn', Rainbow)\n"
     (folder / "taken.py").write_text(taken)
     with pytest.raises(SystemExit) as stop:
