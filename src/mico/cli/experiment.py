@@ -116,6 +116,8 @@ def _flag(hint: Any) -> Any:
         return _list_flag(kind, more)
     if kind is int:
         return Annotated[Count, *more]
+    if kind == int | None:
+        return Annotated[OptionalCount, *more]
     if kind == float | None:
         return Annotated[OptionalNumber, *more]
     words = [word for part in get_args(kind) if get_origin(part) is Literal for word in get_args(part)]

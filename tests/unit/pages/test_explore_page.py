@@ -193,7 +193,8 @@ def test_points_are_the_exact_embedding_and_choose_by_click_and_key(opened):
     exact = far.embedding(2)
     apart, expected = (np.linalg.norm(a[:, None] - a, axis=2) for a in (centres, exact))
     assert apart == pytest.approx(expected * (apart.max() / expected.max()), abs=0.01)
-    kept = (exact**2).sum() / ((far.factors - far.factors.mean(axis=0)) ** 2).sum()
+    psi = far.factors.psi
+    kept = (exact**2).sum() / ((psi - psi.mean(axis=0)) ** 2).sum()
     assert f"keep {kept:.1%} of ΠU" in page.inner_text("#plane-kept")
     alone = int(np.argmax(np.sort(apart, axis=1)[:, 1]))
     box = page.locator("#plane").bounding_box()

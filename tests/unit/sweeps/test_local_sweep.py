@@ -230,7 +230,8 @@ def test_one_of_several_processes_is_killed_and_then_all_are_stopped(undisturbed
     wait_for(lambda: is_under_way(fleets[0], tmp_path) or process.poll() is not None)
     victim = writer_of(fleets[0], tmp_path)
     os.kill(victim, signal.SIGSTOP)  # or it might come to its end before the other has begun
-    wait_for(lambda: is_under_way(fleets[1], tmp_path) or process.poll() is not None)
+    lock = tmp_path / fleets[1].name / "lock"
+    wait_for(lambda: (lock.exists() and lock.stat().st_size > 0) or process.poll() is not None)
     assert len({process.pid, victim, writer_of(fleets[1], tmp_path)}) == 3  # each in a process of its own
     os.kill(victim, signal.SIGKILL)
     code, out, _ = ended(process)
