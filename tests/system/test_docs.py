@@ -146,7 +146,9 @@ def test_a_trained_run_is_used_as_the_guide_says(tmp_path, monkeypatch):
     mico.train("mdp/two-state", metric="mico", seeds=0, steps=400, out=out, progress=False)
     monkeypatch.chdir(tmp_path)
     states = np.eye(2, dtype=np.float32)
-    exec(compile(code, "training.md", "exec"), {"observation": states[0], "observations": states, "others": states})
+    names = {"observation": states[0], "observations": states, "others": states}
+    exec(compile(code, "training.md", "exec"), names)
+    assert names["run"].step == 400
 
 
 def test_a_report_is_made_as_the_guide_says(tmp_path, monkeypatch):
